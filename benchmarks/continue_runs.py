@@ -27,7 +27,7 @@ import gymnasium as gym
 
 import resetfree as rf
 from resetfree.core.errors import RunError
-from resetfree.runs.ledger import read
+from resetfree.runs.file.ledger import read
 
 ID, HORIZON, PLAYER = "gym:CartPole-v1", 50, "model-search"
 DEMONSTRATIONS = 5

@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 import resetfree as rf
-from resetfree.players.primal.linear_ucb import LinearUCB
+from resetfree.players.linear.linear_ucb import LinearUCB
 from resetfree.theory.certificates import OPTIMISM, RATES, certify
 from resetfree.theory.proved_widths import CONCENTRATION, IntervalWidth, interval_width, radius
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput
 from resetfree.problems.features import FeatureMap, discover
 from resetfree.problems.features.radial import RadialBasis
 from resetfree.problems.features.random_fourier import RandomFourier
-from resetfree.problems.finite.transitions import Floats
 
 SEEN = 2000  # states for the fit, and as many fresh ones
 RIDGE = 1e-6

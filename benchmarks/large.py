@@ -26,9 +26,9 @@ from resetfree.game.contract import DualPlayer, PrimalPlayer
 from resetfree.game.loop import Game, begin, play
 from resetfree.players.dual.counting import Counting
 from resetfree.players.dual.projected_gradient import ProjectedGradient
-from resetfree.players.primal.linear_ucb import LargeLinearState, LinearUCB
-from resetfree.players.primal.support_elimination import SupportElimination
-from resetfree.players.shared.sparse_counts import SeenCounts
+from resetfree.players.elimination.support_elimination import SupportElimination
+from resetfree.players.linear.linear_ucb import LargeLinearState, LinearUCB
+from resetfree.players.tabular.sparse_counts import SeenCounts
 from resetfree.theory.oracle.exact import Evaluator
 
 B, TIMES = 5.0, 10

@@ -27,7 +27,7 @@ from rich.progress import track
 import resetfree as rf
 from resetfree.game.loop import begin
 from resetfree.players.algorithm1 import algorithm1
-from resetfree.players.compiled_algorithm1 import compiled_rounds
+from resetfree.players.linear.compiled_algorithm1 import compiled_rounds
 
 Floats = NDArray[np.float64]
 POINTS, RESAMPLES = 17, 4000  # of the late half; of the seeds

@@ -24,8 +24,8 @@ from rich.table import Table
 
 from resetfree.game.loop import begin, play
 from resetfree.players.dual.constant_penalty import ConstantPenalty
-from resetfree.players.primal.stored_linear import StoredLinear, StoredState
-from resetfree.players.shared.stored_ridge import fit, use_features
+from resetfree.players.linear.stored_linear import StoredLinear, StoredState
+from resetfree.players.linear.stored_ridge import fit, use_features
 from resetfree.problems.features.random_fourier import RandomFourier
 from resetfree.problems.stepping import Step, SteppedProblem
 

@@ -27,8 +27,8 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from resetfree.runs.ledger import read
-from resetfree.runs.runfile import connect
+from resetfree.runs.file.ledger import read
+from resetfree.runs.file.runfile import connect
 from resetfree.studies import SweepFolder, SweepPlan, read_plan
 
 BIN = Path(sys.executable).parent

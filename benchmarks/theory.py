@@ -28,7 +28,7 @@ import resetfree as rf
 from resetfree.core.state import dump, load
 from resetfree.game.loop import Game, begin
 from resetfree.players.algorithm1 import algorithm1
-from resetfree.players.compiled_algorithm1 import compiled_rounds
+from resetfree.players.linear.compiled_algorithm1 import compiled_rounds
 from resetfree.studies.statistics import interval
 from resetfree.theory.certificates.anytime import resets_upper
 from resetfree.theory.certificates.claims_rates import solved_for_resets

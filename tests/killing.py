@@ -22,7 +22,7 @@ from pathlib import Path
 
 from resetfree.core.errors import ResetFreeError
 from resetfree.game.contract import Round
-from resetfree.runs.runfile import connect
+from resetfree.runs.file.runfile import connect
 
 Progress = Callable[[object, Round], None]  # what `learn` calls after every round
 

@@ -16,6 +16,7 @@ import pytest
 
 import resetfree
 from resetfree.game.contract import Player
+from resetfree.players import FAMILIES, NAMES_PLAYER
 
 SRC = Path(resetfree.__file__).parent
 # Each room may import those before it, and itself.
@@ -141,7 +142,12 @@ def test_importing_the_package_leaves_slow_libraries_alone() -> None:
     assert out.stdout.strip() == "[]"
 
 
-PLAYER_FOLDERS = ("primal", "dual", "baselines")
+@cache
+def player_modules() -> set[str]:
+    """The modules that define a player."""
+    families = {f"players.{family}" for family in FAMILIES}
+    inside = {module: path for module, path in modules().items() if module.rpartition(".")[0] in families}
+    return {module for module, path in inside.items() if NAMES_PLAYER.search(path.read_text())}
 
 
 @cache
@@ -149,7 +155,7 @@ def players() -> tuple[set[str], set[str]]:
     """Registered names and class names of all players."""
     names, classes = set(), set()
     for module in modules():
-        if not re.match(rf"players\.({'|'.join(PLAYER_FOLDERS)})\.", module):
+        if module not in player_modules():
             continue
         for cls in vars(importlib.import_module(f"resetfree.{module}")).values():
             if isinstance(cls, type) and issubclass(cls, Player) and isinstance(vars(cls).get("name"), str):
@@ -184,7 +190,8 @@ def namings(path: Path) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom | ast.Import):
             full = [alias.name for alias in node.names]
             full = [f"{node.module}.{name}" for name in full] if isinstance(node, ast.ImportFrom) else full
-            found = {name for name in full if re.match(rf"resetfree\.players\.({'|'.join(PLAYER_FOLDERS)})\b", name)}
+            known = {f"resetfree.{module}" for module in player_modules()}
+            found = {name for name in full if name in known or name.rpartition(".")[0] in known}
         yield from (f"{where}:{getattr(node, 'lineno', 0)}: {name}" for name in found)
 
 
@@ -201,8 +208,8 @@ def test_a_named_player_is_found_wherever_it_is_named(tmp_path: Path, monkeypatc
     file = tmp_path / "show.py"
     for text, many in {
         "from resetfree.players.dual.search import anything": 1,
-        "import resetfree.players.baselines": 1,
-        "from resetfree.players import primal": 1,
+        "import resetfree.players.dual.search": 1,
+        "from resetfree.players.linear import linear_ucb": 1,
         "x = LinearUCB": 1,
         "x = module.Search()": 1,
         "x = name == 'search'": 1,

@@ -50,7 +50,7 @@ class Status(NamedTuple):
 def players(group: str) -> dict[str, Any]:
     """The player classes of a group by name."""
     role, baselines = GROUPS[group]
-    return {name: cls for name, cls in discover(role).items() if (".baselines." in cls.__module__) == baselines}
+    return {name: cls for name, cls in discover(role).items() if cls.baseline == baselines}
 
 
 def status(name: str, cls: Any, problem: Problem) -> Status:

@@ -40,7 +40,7 @@ ROOMS = (
     ("studies", "many runs: suites, sweeps, engines", ""),
     ("runs", "setup, learning, run files, replay", "2  setup from the request; writes every round"),
     ("use", "policies without the environment", "8  the policy that was learned"),
-    ("players", "primal, dual, baselines, contract battery", "4  auto asks who suits; 6  plan and update"),
+    ("players", "six families, contract battery", "4  auto asks who suits; 6  plan and update"),
     ("theory", "assumptions, oracles, theorems, certificates", "7  regret, exact values, certificates"),
     ("game", "what a player is, and the loop on one screen", "5  the loop: λ, policy, episode, round"),
     ("problems", "contract, finite, Gymnasium, zoo, features, operators", "3  makes grid-v0; plays the episodes"),

@@ -14,7 +14,7 @@ import numpy as np
 
 import resetfree as rf
 from resetfree.game.contract import Round
-from resetfree.players.primal.support_elimination import SupportElimination
+from resetfree.players.elimination.support_elimination import SupportElimination
 from resetfree.problems.contract import Episode
 from resetfree.problems.gym.adapter import GymProblem
 

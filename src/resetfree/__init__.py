@@ -24,8 +24,8 @@ from resetfree.problems.operators import OperatorReset
 from resetfree.problems.paced import Deadlines
 from resetfree.problems.registry import make, problems
 from resetfree.problems.remote.remote_machine import from_machine
-from resetfree.runs.all_transitions import transitions
 from resetfree.runs.callbacks import EvaluateEvery, LogEvery, StopWhen
+from resetfree.runs.data.all_transitions import transitions
 from resetfree.runs.learn import Stopped, learn, load
 from resetfree.runs.live.places import RayLearner
 from resetfree.runs.result import Run

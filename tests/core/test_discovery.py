@@ -12,7 +12,7 @@ from tests.core.sample_package import install, python
 PLAYER = """
 from dataclasses import dataclass
 from typing import ClassVar
-from resetfree.players.primal.uniform import Uniform
+from resetfree.players.tabular.uniform import Uniform
 
 @dataclass(frozen=True)
 class Mine(Uniform):
@@ -21,9 +21,9 @@ class Mine(Uniform):
 """
 COMMAND = """
 import contextlib, io, json, sys
-import resetfree.players.primal
+import resetfree.players.tabular
 from resetfree.show.cli import main
-resetfree.players.primal.__path__.extend({extend!r})
+resetfree.players.tabular.__path__.extend({extend!r})
 for words in {commands!r}:
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):

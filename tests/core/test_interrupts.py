@@ -29,7 +29,7 @@ import resetfree as rf
 from resetfree.core import interrupts
 from resetfree.problems.operators import OperatorReset, http
 from resetfree.problems.operators.request import Request
-from resetfree.runs.ledger import read
+from resetfree.runs.file.ledger import read
 from resetfree.show.cli import main
 from resetfree.studies.workers import Workers
 

@@ -16,16 +16,16 @@ from hypothesis.extra import numpy as arrays
 
 from resetfree.core.errors import InvalidInput
 from resetfree.core.plain_tree import HEAD, MAGIC, by_name, decode, encode, plan_digest
-from resetfree.players.shared.choice_search import LinearScores
-from resetfree.players.shared.machine_model import TanhPolicy
-from resetfree.players.shared.networks import policy_of, uniform_layers
-from resetfree.players.shared.skip_policy import first_actor, skip_policy
+from resetfree.players.model_based.choice_search import LinearScores
+from resetfree.players.neural.networks import policy_of, uniform_layers
+from resetfree.players.neural.skip_policy import first_actor, skip_policy
 from resetfree.problems.action_spaces import Box
 from resetfree.problems.contract import ChoicePolicy, Modal, Policy
 from resetfree.problems.features import Features
 from resetfree.problems.features._scaling import Scaling
 from resetfree.problems.finite.tabular_policy import TabularPolicy
 from resetfree.problems.stepping import FunctionPolicy, playable
+from resetfree.problems.tanh_policy import TanhPolicy
 from resetfree.problems.world import find_world
 from resetfree.runs.setup import prepare
 

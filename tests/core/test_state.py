@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from resetfree.core.arrays import pack, unpack
 from resetfree.core.errors import InvalidInput
+from resetfree.core.npz import pack, unpack
 from resetfree.core.state import check_arrays, dump, is_replayed, load, replay
 
 

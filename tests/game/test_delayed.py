@@ -15,6 +15,7 @@ from resetfree.core.errors import InvalidInput
 from resetfree.game.contract import Plan, Round
 from resetfree.game.delayed import (
     Delay,
+    Delayed,
     HeldPlan,
     RecordedDelays,
     begin_delayed,
@@ -23,7 +24,7 @@ from resetfree.game.delayed import (
 )
 from resetfree.game.loop import begin, play
 from resetfree.players import make_player
-from resetfree.players.shared.choice_search import LinearScores
+from resetfree.players.model_based.choice_search import LinearScores
 from resetfree.players.testing import trial_problems as trial
 from resetfree.problems.contract import Problem
 
@@ -83,7 +84,7 @@ def test_without_delay_it_is_the_game_of_the_loop(name: str) -> None:
 def test_any_delays_give_the_rounds_of_a_game_that_keeps_all_states(name: str, data: st.DataObject) -> None:
     chosen: list[int] = []
 
-    class Drawn:
+    class Drawn(Delayed):
         """Any plan that is admissible: not older than the newest reset and the plan before it."""
 
         def is_needed(self, j: int) -> bool:

@@ -21,7 +21,7 @@ import resetfree as rf
 from resetfree.game.auto import choose
 from resetfree.game.capabilities import Suits
 from resetfree.players import discover
-from resetfree.players.shared import suitability
+from resetfree.players import requirements as suitability
 from resetfree.problems.contract import Problem
 from resetfree.problems.world import find_world
 

@@ -27,13 +27,13 @@ import resetfree as rf
 from resetfree.core.certificate import Certificate
 from resetfree.game.contract import Plan, Round
 from resetfree.players.dual.projected_gradient import ProjectedGradient
-from resetfree.players.primal.best_response import BestResponse
-from resetfree.players.primal.linear_ucb import LinearUCB
-from resetfree.players.primal.support_elimination import SupportElimination
-from resetfree.players.primal.ucbvi import UCBVI
-from resetfree.players.shared.rule_class import Rules
+from resetfree.players.elimination.rule_class import Rules
+from resetfree.players.elimination.support_elimination import SupportElimination
+from resetfree.players.linear.linear_ucb import LinearUCB
+from resetfree.players.tabular.best_response import BestResponse
+from resetfree.players.tabular.ucbvi import UCBVI
 from resetfree.problems.finite.safe_sets import SafeSets
-from resetfree.runs import runfile
+from resetfree.runs.file import runfile
 from resetfree.runs.replay_whole import whole_run
 from resetfree.theory import theorems
 from resetfree.theory.certificates import OPTIMISM, certify, claims_dual

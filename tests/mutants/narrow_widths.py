@@ -11,8 +11,8 @@ from tests.mutants.honest import features, learn, nearly_linear
 
 import resetfree as rf
 from resetfree.core.certificate import Certificate
-from resetfree.players.primal.linear_ucb import LinearUCB
-from resetfree.players.shared import proved_linear
+from resetfree.players.linear import proved as proved_linear
+from resetfree.players.linear.linear_ucb import LinearUCB
 from resetfree.theory.certificates import OPTIMISM, certify
 
 

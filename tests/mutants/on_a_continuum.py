@@ -11,8 +11,8 @@ from tests.mutants.battery import forged, mutant
 from tests.mutants.honest import learn, plane, run
 
 from resetfree.core.certificate import Certificate
-from resetfree.players.primal.greedy_composite import GreedyComposite
-from resetfree.players.primal.linear_ucb import LinearUCB
+from resetfree.players.linear.greedy_composite import GreedyComposite
+from resetfree.players.linear.linear_ucb import LinearUCB
 from resetfree.theory.certificates import OPTIMISM, certify
 from resetfree.theory.oracle import nodes
 

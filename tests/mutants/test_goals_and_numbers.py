@@ -23,8 +23,9 @@ import resetfree as rf
 from resetfree.problems.gym.adapter import GymProblem
 from resetfree.problems.gym.goals import Goals, Success
 from resetfree.problems.gym.observations import Numbered
-from resetfree.runs import all_transitions, known_data
-from resetfree.runs.known_data import GivenData
+from resetfree.runs.data import all_transitions
+from resetfree.runs.data import dataset as known_data
+from resetfree.runs.data.dataset import GivenData
 
 NOTICED = (Exception, pytest.fail.Exception)  # a test that fails, however it does
 

@@ -110,9 +110,9 @@ class FlatPrice(DualPlayer):
 SCRIPT = """
 import json, sys
 from pathlib import Path
-import resetfree.players.dual, resetfree.players.primal
+import resetfree.players.dual, resetfree.players.tabular
 folder = Path(sys.argv[1])
-resetfree.players.primal.__path__.append(str(folder / "primal"))
+resetfree.players.tabular.__path__.append(str(folder / "primal"))
 resetfree.players.dual.__path__.append(str(folder / "dual"))
 import resetfree as rf
 from resetfree.show.report.html import write_report

@@ -19,8 +19,8 @@ from resetfree.core.errors import InvalidInput, RunError
 from resetfree.game.auto import choose
 from resetfree.game.capabilities import Partner, Suited
 from resetfree.players import discover
-from resetfree.players.shared import suitability
-from resetfree.players.shared.suitability import CHARGE, MACHINE
+from resetfree.players import requirements as suitability
+from resetfree.players.requirements import CHARGE, MACHINE
 from resetfree.problems.action_spaces import Box, Choices
 from resetfree.problems.contract import Policy
 from resetfree.problems.stepping import FunctionPolicy

@@ -13,7 +13,7 @@ import resetfree as rf
 from resetfree.core.errors import InvalidInput, UnknownName
 from resetfree.problems.resolve import full_name
 from resetfree.problems.world import find_world
-from resetfree.runs.ledger import Ledger
+from resetfree.runs.file.ledger import Ledger
 from resetfree.studies.plan import read_plan
 
 LAKE = {"horizon": 20, "is_slippery": False}

@@ -20,17 +20,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.players.small_networks import SMALL
+from tests.players.neural.small_networks import SMALL
 from tests.runs.forging import rechain
 
 import resetfree as rf
-from resetfree.core.arrays import pack
 from resetfree.core.errors import ResetFreeError
+from resetfree.core.npz import pack
 from resetfree.players import discover
 from resetfree.problems.contract import Episode
+from resetfree.runs.file.recorded import EpisodeBuffer, unpacked
+from resetfree.runs.file.runfile import connect, read_checkpoint
 from resetfree.runs.recall import recall
-from resetfree.runs.recorded import EpisodeBuffer, unpacked
-from resetfree.runs.runfile import connect, read_checkpoint
 
 FIRST, THEN = 12, 6  # episodes before the checkpoint, and after it
 MEMORY = 3 * 2**30  # of the whole program, libraries included

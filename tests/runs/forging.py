@@ -6,8 +6,8 @@ import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
-from resetfree.runs import digest
-from resetfree.runs.runfile import columns_in, start_type
+from resetfree.runs.file import digest
+from resetfree.runs.file.runfile import columns_in, start_type
 
 
 def forge(path: Path, change: Callable[[sqlite3.Connection], object]) -> None:

@@ -15,8 +15,8 @@ from tests.runs.forging import forge
 
 import resetfree as rf
 from resetfree.core.errors import ResetFreeError, RunError
-from resetfree.runs import digest
-from resetfree.runs.ledger import Ledger, read
+from resetfree.runs.file import digest
+from resetfree.runs.file.ledger import Ledger, read
 from resetfree.show.cli import main
 from resetfree.theory.certificates.record import DIGEST
 
@@ -56,7 +56,7 @@ def test_what_was_written_fits(file: Path) -> None:
     assert len(contents.certificates) > 3
     found = claim(file)
     assert found.holds
-    assert found.status == "proved"
+    assert found.status == "checked"
     assert "not forgery" in found.why
     (commits,) = sqlite3.connect(file).execute("SELECT count(*) FROM digests").fetchone()
     assert commits > 3
@@ -91,7 +91,7 @@ def test_an_edit_shows_and_is_named(file: Path, statement: str, wrong: int | Non
     edit(file, statement, *kept)
     found = claim(file)
     assert not found.holds
-    assert found.status == "proved"
+    assert found.status == "checked"
     if wrong is not None:
         assert found.lhs == wrong
     if where is not None:
@@ -234,7 +234,7 @@ def read_spec(folder: Path) -> dict[str, Any]:
 
 
 def checkpoint(k: int) -> Any:
-    from resetfree.runs.runfile import Checkpoint
+    from resetfree.runs.file.runfile import Checkpoint
 
     return Checkpoint(k, 1.5, {"state": 2**100}, 4, {"primal.w": np.full(3, k / 7)})
 

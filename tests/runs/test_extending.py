@@ -16,7 +16,7 @@ from resetfree.core.errors import InvalidInput, RunError
 from resetfree.game.planned import depends_on_length
 from resetfree.players import discover, make_player
 from resetfree.problems.action_spaces import Choices
-from resetfree.runs.ledger import read, read_spec_of
+from resetfree.runs.file.ledger import read, read_spec_of
 from resetfree.runs.replay_whole import whole_run
 from resetfree.show.cli import main
 from resetfree.show.studio.files import RunFolder

@@ -43,7 +43,7 @@ IMPORTING = {
     "runs/tracking/mlflow_sink.py",
     "runs/tracking/tensorboard.py",
     "runs/tracking/wandb_sink.py",
-    "runs/transition_files.py",
+    "runs/data/transition_files.py",
     "studies/gathering.py",
 }
 

@@ -16,7 +16,7 @@ from tests.runs.forging import forge
 import resetfree as rf
 from resetfree.core.errors import Notice, RunError
 from resetfree.problems.operators import Answer, Request
-from resetfree.runs.columns import COLUMNS
+from resetfree.runs.file.columns import COLUMNS
 from resetfree.runs.followed import followed
 from resetfree.show.cli import main
 

@@ -21,9 +21,9 @@ from tests.runs import crafted_checkpoints
 from tests.runs.forging import forge
 
 import resetfree as rf
-from resetfree.core.arrays import pack, unpack
 from resetfree.core.errors import RunError
-from resetfree.runs.runfile import decode_start
+from resetfree.core.npz import pack, unpack
+from resetfree.runs.file.runfile import decode_start
 from resetfree.use import read_policy
 
 MEMORY = 2 * 2**30

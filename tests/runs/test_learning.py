@@ -22,8 +22,8 @@ from resetfree.core.errors import InvalidInput, NotCertifiable, RunError, Unknow
 from resetfree.game.contract import Plan, PrimalPlayer, Round
 from resetfree.game.loop import Game
 from resetfree.problems.contract import Episode, Problem, State
-from resetfree.runs import ledger, newfile
-from resetfree.runs.ledger import read
+from resetfree.runs.file import ledger, newfile
+from resetfree.runs.file.ledger import read
 
 
 def learn(

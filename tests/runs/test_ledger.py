@@ -22,9 +22,9 @@ import resetfree as rf
 from resetfree.core import state
 from resetfree.core.errors import InvalidInput, RunError
 from resetfree.problems.contract import Episode
-from resetfree.runs import ledger, runfile
-from resetfree.runs.ledger import Ledger
-from resetfree.runs.runfile import Checkpoint
+from resetfree.runs.file import ledger, runfile
+from resetfree.runs.file.ledger import Ledger
+from resetfree.runs.file.runfile import Checkpoint
 
 SRC = Path(rf.__file__).parent
 SPEC: dict[str, Any] = {

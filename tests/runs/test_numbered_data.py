@@ -13,8 +13,8 @@ from gymnasium import spaces
 
 import resetfree as rf
 from resetfree.core.errors import EnvironmentFailed, InvalidInput, RunError
-from resetfree.runs.given_data import gather
-from resetfree.runs.ledger import Ledger
+from resetfree.runs.data.dataset_loading import gather
+from resetfree.runs.file.ledger import Ledger
 from resetfree.show.cli import main
 
 WIDTH = 5

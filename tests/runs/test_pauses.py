@@ -15,10 +15,9 @@ from resetfree.game import pauses
 from resetfree.game.loop import begin, play
 from resetfree.game.pauses import NOTABLE, Pauses
 from resetfree.players.dual.counting import Counting
-from resetfree.players.primal.uniform import Uniform
+from resetfree.players.tabular.uniform import Uniform
 from resetfree.show.cli.progress import Display
-from resetfree.show.cli.run import summary
-from resetfree.show.cli.run_summary import show
+from resetfree.show.cli.run_summary import show, summary
 
 
 class Clock:

@@ -12,7 +12,7 @@ import pytest
 import resetfree as rf
 from resetfree.core.errors import RunError
 from resetfree.core.lock import WriterLock, is_held
-from resetfree.runs.ledger import Ledger, read
+from resetfree.runs.file.ledger import Ledger, read
 
 REST = b"the rest of a page" * 300
 STRANGE = {  # endings, and what a strange file may begin with

@@ -24,10 +24,10 @@ from resetfree.problems.contract import Episode, Problem, State
 from resetfree.problems.gym.observations import Numbered
 from resetfree.problems.operators import OperatorReset, Request
 from resetfree.problems.world import find_world
-from resetfree.runs import runfile
-from resetfree.runs.ledger import Contents, read
-from resetfree.runs.recorded import ReplayedProblem
-from resetfree.runs.runfile import connect, read_checkpoint, read_played, read_problem
+from resetfree.runs.file import runfile
+from resetfree.runs.file.ledger import Contents, read
+from resetfree.runs.file.recorded import ReplayedProblem
+from resetfree.runs.file.runfile import connect, read_checkpoint, read_played, read_problem
 from resetfree.runs.setup import prepare
 
 DRIVER = Path(__file__).parent / "kill_driver.py"
@@ -321,7 +321,7 @@ EPISODES: dict[str, Make] = {
 
 
 def test_episodes_of_any_kind_come_back_bit_for_bit(tmp_path: Path) -> None:
-    from resetfree.runs.recorded import EpisodeBuffer, unpacked
+    from resetfree.runs.file.recorded import EpisodeBuffer, unpacked
 
     waiting = EpisodeBuffer()
     for make in EPISODES.values():
@@ -351,7 +351,7 @@ def test_episodes_of_any_kind_come_back_bit_for_bit(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_transitions_that_are_none_are_a_value_error(form: Any, data: Any) -> None:
-    from resetfree.runs.recorded import unpacked
+    from resetfree.runs.file.recorded import unpacked
 
     with pytest.raises(ValueError, match=r"transitions|array"):
         unpacked(form, data)

@@ -18,7 +18,7 @@ import resetfree as rf
 from resetfree.core.errors import InvalidInput, NotCertifiable
 from resetfree.problems.fingerprint import fingerprint
 from resetfree.problems.model_data import model_from, plain_model
-from resetfree.runs.ledger import Ledger
+from resetfree.runs.file.ledger import Ledger
 
 HORIZON = 6
 

@@ -17,13 +17,12 @@ from rich.console import Console
 
 import resetfree as rf
 from resetfree.game.contract import PrimalPlayer, Statement
-from resetfree.players.primal.uniform import Uniform
-from resetfree.runs import runfile
+from resetfree.players.tabular.uniform import Uniform
+from resetfree.runs.file import runfile
 from resetfree.runs.replay_whole import ASKED, CHECKPOINT, ROUNDS, whole_run
 from resetfree.show.cli.certify import certify as command
 from resetfree.show.cli.progress import _stated
-from resetfree.show.cli.run import summary
-from resetfree.show.cli.run_summary import show
+from resetfree.show.cli.run_summary import show, summary
 from resetfree.show.report.html.groups import collect
 from resetfree.show.report.html.html_tables import guarantee, settings
 from resetfree.show.studio.scenes import scene_of
@@ -64,7 +63,7 @@ def test_a_forged_cover_proves_nothing(tmp_path: Path) -> None:
     assert forged.spec["statements"]["primal"]["covered"]
     assert proved(forged) == honest
     caught = next(c for c in certify(forged) if c.claim == CLAIM)
-    assert (caught.holds, caught.status, caught.witness) == (False, "proved", "primal.covered")
+    assert (caught.holds, caught.status, caught.witness) == (False, "checked", "primal.covered")
     assert "edited, or written by another version" in caught.why
     for options in ([], ["--replay"]):
         result = CliRunner().invoke(command, [str(file), "--strict", "--json", *options])

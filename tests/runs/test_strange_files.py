@@ -20,8 +20,8 @@ import resetfree as rf
 from resetfree.core.certificate import Certificate
 from resetfree.problems.features import make_features
 from resetfree.problems.world import find_world
+from resetfree.runs.file.recorded import unpacked
 from resetfree.runs.recall import recall
-from resetfree.runs.recorded import unpacked
 from resetfree.show.cli import main
 from resetfree.show.report.results_pages import check_page
 from resetfree.studies.gathering import _best, _values_file

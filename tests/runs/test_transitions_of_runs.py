@@ -16,10 +16,10 @@ import pyarrow.parquet as parquet
 import pytest
 
 import resetfree as rf
-from resetfree.core.arrays import pack, unpack
 from resetfree.core.errors import InvalidInput
-from resetfree.runs.all_transitions import NAMES, unscaled_episodes
-from resetfree.runs.transition_files import KIND, read_transitions, write_transitions
+from resetfree.core.npz import pack, unpack
+from resetfree.runs.data.all_transitions import NAMES, unscaled_episodes
+from resetfree.runs.data.transition_files import KIND, read_transitions, write_transitions
 from resetfree.show.cli import main
 
 

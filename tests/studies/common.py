@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 import resetfree as rf
-from resetfree.runs.ledger import read
-from resetfree.runs.runfile import connect
+from resetfree.runs.file.ledger import read
+from resetfree.runs.file.runfile import connect
 from resetfree.studies import SweepFolder, SweepPlan, parse_plan
 from resetfree.studies.trial import NamedTrial
 

@@ -18,7 +18,7 @@ import pytest
 from rich.console import Console
 from tests.studies.common import SMALL, assert_alone, fragile, hearing
 
-from resetfree.runs.ledger import read
+from resetfree.runs.file.ledger import read
 from resetfree.show.cli import main
 from resetfree.show.cli.sweep import _show_tables
 from resetfree.show.report.sweep_pictures import SHOWN, SummaryLine

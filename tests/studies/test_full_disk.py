@@ -18,7 +18,7 @@ import pytest
 from tests.studies.common import assert_alone, prepared
 
 from resetfree.core import drafts
-from resetfree.runs.ledger import read
+from resetfree.runs.file.ledger import read
 from resetfree.show.cli import main
 from resetfree.studies import SweepFolder, parse_plan
 

@@ -11,7 +11,7 @@ import pytest
 from tests.studies.common import started
 
 import resetfree as rf
-from resetfree.runs.ledger import read
+from resetfree.runs.file.ledger import read
 from resetfree.studies import StudyStopped, gather, run_sweep
 from resetfree.studies.engines import in_batches
 from resetfree.studies.engines.in_batches import InBatches, choose_batches

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from tests.studies.common import assert_alone, resumed_at
 
-from resetfree.runs.ledger import read
+from resetfree.runs.file.ledger import read
 from resetfree.studies import SweepFolder, parse_plan
 
 TEXT = """

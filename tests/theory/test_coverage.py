@@ -17,7 +17,7 @@ from scipy.special import rel_entr
 from scipy.stats import binom
 
 import resetfree as rf
-from resetfree.players.primal.linear_ucb import LinearUCB
+from resetfree.players.linear.linear_ucb import LinearUCB
 from resetfree.theory.certificates import OPTIMISM, certify
 from resetfree.theory.proved_widths import CONCENTRATION, interval_width, noise_radius
 

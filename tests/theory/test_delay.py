@@ -20,8 +20,8 @@ from resetfree.players.dual.adagrad import AdagradNorm
 from resetfree.players.dual.constant_penalty import ConstantPenalty
 from resetfree.players.dual.constant_step import ConstantStep
 from resetfree.players.dual.projected_gradient import ProjectedGradient
-from resetfree.players.primal.support_elimination import SupportElimination
-from resetfree.players.shared.elimination_mask import masked
+from resetfree.players.elimination.elimination_mask import masked
+from resetfree.players.elimination.support_elimination import SupportElimination
 from resetfree.theory.assumptions import unsafe_pairs
 from resetfree.theory.delay import before_resets, delays, doubled_rounds, fixed_step, missed_steps, played
 from resetfree.theory.regret import dual_regret, primal_regret, regret, resets

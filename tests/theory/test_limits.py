@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.players.test_elimination_bound import KINDS, small
-from tests.players.test_support_elimination import resets_of
+from tests.players.elimination.test_elimination_bound import KINDS, small
+from tests.players.elimination.test_support_elimination import resets_of
 from tests.show.cli.commands import run, run_json
 from tests.theory.every_learner import RESET, Table, all_tables, least_mean, least_worst, renamings
 
 import resetfree as rf
-from resetfree.players.primal.support_elimination import SupportElimination
+from resetfree.players.elimination.support_elimination import SupportElimination
 from resetfree.show.report.comparison import heading
 from resetfree.show.report.html.html_tables import limit_words
 from resetfree.studies.suites.methods import AUTO

@@ -13,7 +13,7 @@ import pytest
 import resetfree as rf
 from resetfree.core.certificate import Certificate
 from resetfree.core.errors import InvalidInput
-from resetfree.players.primal.linear_ucb import LinearUCB
+from resetfree.players.linear.linear_ucb import LinearUCB
 from resetfree.theory.assumptions import linearity
 from resetfree.theory.assumptions.misspecification import (
     misspecification,

@@ -7,6 +7,7 @@ from math import log, sqrt
 
 import numpy as np
 import pytest
+from tests.theory.test_first_falls import kl
 
 import resetfree as rf
 from resetfree.theory.certificates.anytime import resets_upper
@@ -19,8 +20,8 @@ from resetfree.theory.visit_sums import (
     interval_distance,
     largest_sums,
     most_overestimated,
+    sum_over_steps,
 )
-from tests.theory.test_first_falls import kl
 
 
 def highest_share(g: float, x: float) -> float:
@@ -108,8 +109,6 @@ def test_with_one_kind_of_cells_it_is_the_sum_without_a_model(pooled: bool) -> N
     theirs = overestimates(problem, width, pooled, 0.05, rounds, 0).rewards
     assert ours <= theirs
     cells = [Cells([np.empty(0)], np.array([problem.n_states * problem.n_actions]), 0.0)] * 2
-    from resetfree.theory.visit_sums import sum_over_steps
-
     alike = sum_over_steps(cells, general, 2, pooled, rounds, noise=None, delta=EACH_SUM * 0.05)
     assert alike == pytest.approx(theirs)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from resetfree.players.primal.greedy_composite import composite_beta
+from resetfree.players.linear.greedy_composite import composite_beta
 from resetfree.theory.widths import softmax_alpha, theory_beta
 
 Floats = NDArray[np.float64]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from resetfree.players.dual.constant_penalty import ConstantPenalty
-from resetfree.players.primal.uniform import Uniform
+from resetfree.players.tabular.uniform import Uniform
 
 
 @dataclass(frozen=True)

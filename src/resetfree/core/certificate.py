@@ -3,17 +3,20 @@
 Legend: lhs and rhs the two sides, slack = how far the claim is from failing, witness = the start, round or state at
 which it is tightest (or fails); status = what supports the claim here:
   proved          a theorem with the constants of this run; a broken learner or record makes it fail;
+  checked         no theorem: it is true of every honest record, and a damaged or forged one makes it fail;
   tuned           a choice of constants that no theorem covers, so that it may fail;
   identity        algebra: it holds for every run, and checks the arithmetic of the computation, nothing else;
   stated          [lhs, rhs] holds a quantity that cannot be computed here: a bound to be used, nothing is compared;
   not applicable  the claim says nothing about this run, and why.
+A claim is vacuous if it says no more than what is true of every run; a proved one may rest on events that have a small
+probability of failing, each of which has a name, since several claims may rest on one.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -24,8 +27,8 @@ from resetfree.core.settings import NonNegative, check, expect
 from resetfree.core.values import shown
 
 Kind: TypeAlias = Literal["<=", "<", "=="]
-Status: TypeAlias = Literal["proved", "tuned", "identity", "stated", "not applicable"]
-COMPARED: tuple[Status, ...] = ("proved", "tuned", "identity")  # those that hold or fail
+Status: TypeAlias = Literal["proved", "checked", "tuned", "identity", "stated", "not applicable"]
+COMPARED: tuple[Status, ...] = ("proved", "checked", "tuned", "identity")  # those that hold or fail
 
 
 @dataclass(frozen=True)
@@ -94,8 +97,16 @@ class Certificate:
 
     @property
     def refuted(self) -> bool:
-        """Whether it fails though it must hold: proved, or an identity."""
-        return self.status in ("proved", "identity") and not self.holds
+        """Whether it fails though it must hold: all that is compared must, but for what is tuned."""
+        return self.applies and self.status != "tuned" and not self.holds
+
+    @property
+    def vacuous(self) -> str:
+        """Why the claim says nothing, in words; empty if it says something, or if that is not known (`beside`)."""
+        if not self.detail.get("vacuous"):
+            return ""
+        beyond = "be below" if self.detail.get("trivial_side") == "right" else "exceed"
+        return f"vacuous: no run can {beyond} {self.detail['trivial']:.6g}"
 
     @property
     def holds(self) -> bool:
@@ -127,6 +138,54 @@ class Certificate:
         return f"{verdict}: {self.claim}: {self.lhs:.9g} {self.kind} {self.rhs:.9g} (slack {self.slack:.3g}){where}"
 
 
+def beside(
+    claim: Certificate, *, most: float | None = None, least: float | None = None, always: bool = True
+) -> Certificate:
+    """The claim beside what is true of every run, with whether it says more in its detail.
+
+    most: what the left side is at most, whatever happens: vacuous if the right side is no smaller.
+    least: what the right side is at least, whatever happens: vacuous if the left side is no larger.
+    always: of a claim about each round, whether that is so in all of them; only one is shown.
+
+    >>> beside(Certificate("Resets", 548.0, 14523.0), most=1000.0).vacuous
+    'vacuous: no run can exceed 1000'
+    >>> beside(Certificate("Resets", 548.0, 900.0), most=1000.0).vacuous
+    ''
+    >>> beside(Certificate("Regret", -9000.0, 12.0), least=-8000.0).vacuous
+    'vacuous: no run can be below -8000'
+    """
+    side, trivial = ("left", most) if most is not None else ("right", least)
+    if trivial is None or claim.status == "not applicable":
+        return claim
+    nothing = claim.rhs >= trivial if side == "left" else claim.lhs <= trivial
+    said: dict[str, Any] = {"trivial": float(trivial), "trivial_side": side}
+    said |= {"vacuous": bool(nothing and always and (claim.holds or not claim.applies))}  # what is false says too much
+    return replace(claim, detail={**claim.detail, **said})
+
+
+def resting_on(claim: Certificate, **events: float) -> Certificate:
+    """The claim with the events it rests on, by name, and the probability with which each fails at most."""
+    likely = {name: p for name, p in events.items() if p > 0}
+    if claim.status != "proved" or not likely:
+        return claim
+    return replace(claim, detail={**claim.detail, "may_fail": likely})
+
+
+def failure_probability(claims: Iterable[Certificate]) -> float:
+    """With which probability at most some claim fails that must hold: the sum over the events that they rest on.
+
+    >>> claim = Certificate("a claim", 0.0, 1.0)
+    >>> failure_probability([resting_on(claim, a=0.25), resting_on(claim, a=0.25, b=0.5)])
+    0.75
+    """
+    events: dict[str, float] = {}
+    for claim in claims:
+        if claim.status == "proved":
+            for name, p in claim.detail.get("may_fail", {}).items():
+                events[name] = max(p, events.get(name, 0.0))
+    return min(1.0, math.fsum(events.values()))
+
+
 def over_rounds(
     claim: str,
     left: ArrayLike,
@@ -140,7 +199,8 @@ def over_rounds(
 ) -> Certificate:
     """A claim about sums over the first k rounds: after the first round at which it fails, else after the last.
 
-    left, right, tolerance: [K], or numbers that are the same for every k.
+    left, right, tolerance: [K], or numbers that are the same for every k. Where the tolerance is not finite, so that
+    rounding may be of any size, the left side is not a number.
 
     >>> print(over_rounds("the sum stays below", [1.0, 5.0, 3.0], [2.0, 4.0, 6.0]))
     FAILS: the sum stays below: 5 <= 4 (slack -1) [round 2]
@@ -154,7 +214,8 @@ def over_rounds(
     found = {"rounds": len(lhs), "tightest_round": tightest + 1, "tightest_slack": float(slack[tightest])}
     found |= detail or {}
     where = f"round {k + 1}"
-    return Certificate(claim, lhs[k], rhs[k], tol[k], kind, witness=where, detail=found, status=status, why=why)
+    sides = (lhs[k], rhs[k], tol[k]) if np.isfinite(tol[k]) else (math.nan, rhs[k], 0.0)
+    return Certificate(claim, *sides, kind, witness=where, detail=found, status=status, why=why)
 
 
 def in_every_round(
@@ -177,7 +238,8 @@ def in_every_round(
     k, n_fails = int(np.argmin(slack)), int((slack < -tolerance).sum())
     found = {"rounds": len(slack), "violations": n_fails, "fraction": n_fails / len(slack)}
     found |= detail or {}
-    return Certificate(claim, lhs[k], rhs[k], tolerance, witness=f"round {k + 1}", detail=found, status=status, why=why)
+    sides = (lhs[k], rhs[k], tolerance) if math.isfinite(tolerance) else (math.nan, rhs[k], 0.0)
+    return Certificate(claim, *sides, witness=f"round {k + 1}", detail=found, status=status, why=why)
 
 
 def plain(value: Any) -> Any:

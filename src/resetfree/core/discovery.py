@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import importlib.metadata
+import importlib.util
 import inspect
 import pkgutil
 import re
@@ -43,6 +44,7 @@ class Registry(Mapping[str, T]):
     kind: the word for one of them in messages.
     folders: packages whose modules are imported.
     look: module -> what it adds, by name.
+    holding: what the source of a module must hold to be imported; None: every module is.
     group: the group of entry points.
     accept: (name, object) -> what an entry point adds, None for what belongs to another registry of the same group;
       raises `Unfit` for anything else.
@@ -56,9 +58,10 @@ class Registry(Mapping[str, T]):
         accept: Callable[[str, Any], T | None],
         folders: tuple[str, ...] = (),
         look: Callable[[ModuleType], Mapping[str, T]] = lambda module: {},
+        holding: re.Pattern[str] | None = None,
     ) -> None:
         self.kind, self.group = kind, group
-        self._accept, self._folders, self._look = accept, folders, look
+        self._accept, self._folders, self._look, self._holding = accept, folders, look, holding
         self._loaded: dict[str, T | Unavailable | None] = {}
 
     def find(self, name: str) -> T:
@@ -126,7 +129,7 @@ class Registry(Mapping[str, T]):
         for folder in self._folders:
             path = importlib.import_module(folder).__path__
             for info in pkgutil.iter_modules(path):
-                if info.name.startswith("_"):
+                if info.name.startswith("_") or not self._holds(f"{folder}.{info.name}"):
                     continue
                 try:
                     module = importlib.import_module(f"{folder}.{info.name}")
@@ -140,6 +143,12 @@ class Registry(Mapping[str, T]):
                         raise InvalidInput(f"The name of a {self.kind} must be its own. Got '{name}' twice.")
                     found[name] = one
         return dict(sorted(found.items())), broken
+
+    def _holds(self, module: str) -> bool:
+        """Whether a module is to be imported, by its source."""
+        loader = getattr(importlib.util.find_spec(module), "loader", None)
+        source = loader.get_source(module) if self._holding and hasattr(loader, "get_source") else None
+        return source is None or self._holding is None or self._holding.search(source) is not None
 
     @cached_property
     def _entry_points(self) -> dict[str, list[importlib.metadata.EntryPoint]]:

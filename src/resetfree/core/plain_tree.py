@@ -22,8 +22,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from resetfree.core.arrays import DTYPE, MOST_AXES, plain_dtype
 from resetfree.core.errors import InvalidInput
+from resetfree.core.npz import DTYPE, MOST_AXES, plain_dtype
 
 MAGIC = b"rfp1"
 HEAD = len(MAGIC) + 4

@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from resetfree.core.arrays import DTYPE
 from resetfree.core.errors import InvalidInput
+from resetfree.core.npz import DTYPE
 from resetfree.core.settings import expect
 
 OWN = f"{__name__.partition('.')[0]}."

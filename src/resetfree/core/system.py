@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
 from pathlib import Path
+from typing import NamedTuple
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 GROUPS = hasattr(os, "killpg") and hasattr(os, "setpgid")
@@ -99,3 +101,39 @@ def flush_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+class Activity(NamedTuple):
+    """What the threads of a process do."""
+
+    states: frozenset[str]  # as Linux names them: R, S, D, T, t, ..
+    seconds: float  # processor time that they have used
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it was stopped by a signal."""
+        return "T" in self.states
+
+    def could_use(self, before: Activity, passed: float) -> float:
+        """Seconds of those that passed since an earlier look in which it could have gone on."""
+        if self.is_stopped:
+            return passed
+        if self.states & {"D", "t"}:  # it waits for the disk, or a debugger has it
+            return 0.0
+        if "R" in self.states:  # it wants a processor, which others may have
+            return min(max(self.seconds - before.seconds, 0.0), passed)
+        return passed
+
+
+def activity(pid: int) -> Activity | None:
+    """What a process does, but for the calling thread; None where that cannot be known."""
+    states, ticks, this = set(), 0, str(threading.get_native_id())
+    try:
+        for thread in os.scandir(f"/proc/{pid}/task"):
+            with suppress(OSError):  # a thread that has just ended
+                fields = Path(thread, "stat").read_text().rpartition(")")[2].split()
+                ticks += int(fields[11]) + int(fields[12])
+                states |= {fields[0]} - ({"R"} if thread.name == this else set())
+    except OSError:
+        return None
+    return Activity(frozenset(states), ticks / os.sysconf("SC_CLK_TCK")) if states else None

@@ -22,11 +22,11 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.arrays import Bools, Floats
 from resetfree.core.errors import NotCertifiable
 from resetfree.problems.contract import Episode, Problem, State
 from resetfree.problems.factors import Factors
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.finite.transitions import Bools, Floats
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from resetfree.core.errors import InvalidInput
@@ -73,6 +74,7 @@ class Player(ABC):
     """
 
     name: ClassVar[str]
+    baseline: ClassVar[bool] = False  # whether it is a method from the literature, there to be compared with
     refuses: ClassVar[tuple[str, ...]] = ()  # cases of `players.testing` that it refuses with an error
     vectors_only: ClassVar[bool] = False  # whether it takes only problems whose states are vectors
 
@@ -129,3 +131,10 @@ class DualPlayer(Player, Generic[D]):
     @abstractmethod
     def update(self, state: D, round: Round) -> D:
         """Learn from a round; may change `state` and return it."""
+
+
+def check_multiplier(lam: float) -> float:
+    """`lam` as a float; raises InvalidInput if it is no multiplier."""
+    if not (lam >= 0 and isfinite(lam)):
+        raise InvalidInput(f"A multiplier must be a finite number that is not negative. Got {lam} instead.")
+    return float(lam)

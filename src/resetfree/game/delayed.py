@@ -5,28 +5,39 @@ and the policy of the primal player for one start, which is where round j ended 
 played with the plan of some j < k, and both players learn all rounds, in order. The reduction holds for any sequence of
 policies and multipliers, so that it holds here; delay 0 is the game of `loop`.
 
-Chance comes per round, from (seed, k), so that it does not depend on who draws first.
+Chance comes per round, from (seed, k), so that it does not depend on who draws first. The rounds are played by
+`loop.play`, as those of every game: a delay is a schedule.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
+from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput
 from resetfree.core.plain_tree import by_name, decode, encode, plan_digest
 from resetfree.game.contract import DualPlayer, Plan, PrimalPlayer, Round
-from resetfree.game.loop import FEEDBACK, Game, begin, learn_round, make_plan, reset_if_due
-from resetfree.problems.contract import Policy, Problem, State
+from resetfree.game.loop import Direct, Game, begin, learn_round, make_plan, play
+from resetfree.problems.contract import Episode, Policy, Problem, State
 from resetfree.problems.features import Features
 from resetfree.problems.features._scaling import Scaling
-from resetfree.problems.finite.transitions import Floats
 
-__all__ = ["Delay", "DelayedGame", "HeldPlan", "RecordedDelays", "begin_delayed", "make_plan", "play_delayed"]
+__all__ = [
+    "Delay",
+    "Delayed",
+    "DelayedGame",
+    "HeldPlan",
+    "RecordedDelays",
+    "begin_delayed",
+    "make_plan",
+    "play_delayed",
+]
 
 P = TypeVar("P")
 D = TypeVar("D")
@@ -84,17 +95,54 @@ def _classes(kind: Hashable) -> Mapping[str, type]:
     return policy_classes()
 
 
-class Schedule(Protocol):
-    """Which plan each round is played with."""
+class Delayed(Direct):
+    """A schedule whose plans may be older than the round before. Chance comes per round, from (seed, k).
+
+    A plan is made once, while the states that it rests on are there: after its newest round was yielded. While a round
+    is yielded, its plan is held.
+    """
 
     def is_needed(self, j: int) -> bool:
-        """Whether a plan must be made after round j."""
+        """Whether a plan must be made after round j: a later one rests on it, unless a reset comes in between."""
+        return True
 
+    @abstractmethod
     def based_on(self, k: int, fell: int) -> int:
         """The round that the plan of round k rests on.  fell: the newest round before k that ended in a reset, or 0."""
 
+    def before(self, primal: PrimalPlayer[Any], dual: DualPlayer[Any], game: Game) -> None:
+        """Make the plan of the present states."""
+        assert isinstance(game, DelayedGame)
+        if game.k > 0 and self.is_needed(game.k):
+            game.hold(primal, dual, game.ahead)
 
-class Delay(NamedTuple):
+    def plan(self, primal: PrimalPlayer[Any], dual: DualPlayer[Any], game: Game) -> tuple[int, float, Plan] | None:
+        """The plan of the round that this one rests on."""
+        assert isinstance(game, DelayedGame)
+        k, s1 = game.k + 1, game.s1
+        if k == 1:
+            game.hold(primal, dual, s1)
+        if k == 1 or game.fell == k - 1:
+            game.life = s1
+        j = self.based_on(k, game.fell)
+        game.drop_before(j)
+        return game.plans[j][:3]
+
+    def episode(self, problem: Problem, policy: Any, game: Game) -> Episode:
+        """Roll the policy out, with the random numbers of this round."""
+        assert isinstance(game, DelayedGame)
+        return problem.rollout(policy, game.s1, game.chance(problem.n_uniforms))
+
+    def learn(self, primal: PrimalPlayer[Any], dual: DualPlayer[Any], game: Game, this: Round) -> None:
+        """Have the players learn, and note what later plans are made for."""
+        assert isinstance(game, DelayedGame)
+        learn_round(primal, dual, game, this)
+        game.rng, game.fell = reset_chance(game.seed, this.k + 1), this.k if this.episode.reset else game.fell
+        game.ahead = start_for_plan(this.episode.next_start, game.life)
+
+
+@dataclass(frozen=True)
+class Delay(Delayed):
     """The plan of round k rests on round k - 1 - D, or on the newest reset if that came later.
 
     >>> [Delay(2).based_on(k, fell=4 if k > 4 else 0) for k in range(1, 9)]
@@ -103,16 +151,12 @@ class Delay(NamedTuple):
 
     rounds: int  # D
 
-    def is_needed(self, j: int) -> bool:
-        """After every round: a later one rests on it, unless a reset comes in between."""
-        return True
-
     def based_on(self, k: int, fell: int) -> int:
         """Max(k - 1 - D, the newest reset, 0)."""
         return max(k - 1 - self.rounds, fell, 0)
 
 
-class RecordedDelays:
+class RecordedDelays(Delayed):
     """The plans of a run that was played before: only those that were used are made again."""
 
     def __init__(self, based_on: Iterable[int]) -> None:
@@ -201,32 +245,7 @@ def play_delayed(
     game: DelayedGame,
     *,
     episodes: int,
-    schedule: Schedule,
-    feedback: str = "optimistic",
-    oracle: Callable[[Any, State], tuple[float, float] | None] | None = None,
+    schedule: Delayed,
 ) -> Iterator[Round]:
-    """As `loop.play`, with a plan for each round as the schedule says; while a round is yielded, its plan is held.
-
-    A plan is made once, while the states that it rests on are there: after its newest round was yielded.
-    """
-    signal, n_uniforms = FEEDBACK[feedback], problem.n_uniforms
-    while game.k < episodes:
-        if game.k > 0 and schedule.is_needed(game.k):
-            game.hold(primal, dual, game.ahead)
-        reset_if_due(problem, game)
-        k, s1 = game.k + 1, game.s1
-        if k == 1:
-            game.hold(primal, dual, s1)
-        if k == 1 or game.fell == k - 1:
-            game.life = s1
-        j = schedule.based_on(k, game.fell)
-        game.drop_before(j)
-        _, lam, plan, _ = game.plans[j]
-        episode = problem.rollout(plan.policy, s1, game.chance(n_uniforms))
-        exact = None if oracle is None else oracle(plan.policy, s1)
-        cost = signal(plan, episode, exact)
-        this = Round(k, s1, lam, plan, episode=episode, cost_signal=cost, exact=exact, based_on=j)
-        learn_round(primal, dual, game, this)
-        game.rng, game.fell = reset_chance(game.seed, k + 1), k if episode.reset else game.fell
-        game.ahead = start_for_plan(episode.next_start, game.life)
-        yield this
+    """As `loop.play`, with a plan for each round as the schedule says."""
+    return play(problem, primal, dual, game, episodes=episodes, schedule=schedule)

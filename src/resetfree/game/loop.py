@@ -84,6 +84,31 @@ def learn_round(primal: PrimalPlayer[P], dual: DualPlayer[D], game: Game, this: 
     game.k, game.s1, game.why = this.k, this.episode.next_start, "reset"
 
 
+class Direct:
+    """The schedule of the paper: each round is played with a plan that rests on all rounds before it.
+
+    Other schedules change what their game needs: which plan a round is played with, by what clock, and who learns.
+    """
+
+    def before(self, primal: PrimalPlayer[Any], dual: DualPlayer[Any], game: Game) -> None:
+        """Before the next round, and before the reset that it may need."""
+
+    def plan(self, primal: PrimalPlayer[Any], dual: DualPlayer[Any], game: Game) -> tuple[int, float, Plan] | None:
+        """The newest round that the plan of the next one rests on, its multiplier, and the plan; None ends the game."""
+        return (-1, *make_plan(primal, dual, game, game.s1))
+
+    def episode(self, problem: Problem, policy: Any, game: Game) -> Episode:
+        """Roll the policy out."""
+        return problem.rollout(policy, game.s1, game.rng.random(problem.n_uniforms))
+
+    def learn(self, primal: PrimalPlayer[Any], dual: DualPlayer[Any], game: Game, this: Round) -> None:
+        """Have the players learn from the round: the game is then between two rounds."""
+        learn_round(primal, dual, game, this)
+
+
+DIRECT = Direct()
+
+
 def play(
     problem: Problem,
     primal: PrimalPlayer[P],
@@ -93,21 +118,27 @@ def play(
     episodes: int,
     feedback: str = "optimistic",
     oracle: Callable[[Any, State], tuple[float, float] | None] | None = None,
+    schedule: Direct = DIRECT,
 ) -> Iterator[Round]:
     """Play until `episodes` rounds are played; `game` is updated before each round is yielded.
 
     Paper: two-player game.
 
     oracle: (policy, s1) -> exact V_r and V_c, or None for a policy without them, if the model is known.
+    schedule: which plan each round is played with: `Direct`, with a delay (`game.delayed`), or in real time
+      (`runs.live.acting`).
     """
-    signal, n_uniforms = FEEDBACK[feedback], problem.n_uniforms
+    signal = FEEDBACK[feedback]
     while game.k < episodes:
+        schedule.before(primal, dual, game)
         reset_if_due(problem, game)
-        s1 = game.s1
-        lam, plan = make_plan(primal, dual, game, s1)
-        episode = problem.rollout(plan.policy, s1, game.rng.random(n_uniforms))
+        found, s1 = schedule.plan(primal, dual, game), game.s1
+        if found is None:
+            return
+        based_on, lam, plan = found
+        episode = schedule.episode(problem, plan.policy, game)
         exact = None if oracle is None else oracle(plan.policy, s1)
         cost = signal(plan, episode, exact)
-        this = Round(game.k + 1, s1, lam, plan, episode=episode, cost_signal=cost, exact=exact)
-        learn_round(primal, dual, game, this)
+        this = Round(game.k + 1, s1, lam, plan, episode=episode, cost_signal=cost, exact=exact, based_on=based_on)
+        schedule.learn(primal, dual, game, this)
         yield this

@@ -1,8 +1,16 @@
-"""Players, one class per file, found by looking into the folders and at entry points: adding one is adding one file."""
+"""Players by family, found by looking into the folders and at entry points: adding one is one file.
+
+tabular, linear, elimination, model_based, neural, dual    the families; the docstring of each says what to read first
+requirements, replay_buffer, suitability, given_episodes   what serves all families
+pairing, algorithm1, method                                who plays with whom, and under which name in a comparison
+batched                                                    what a program over many seeds shares (JAX)
+testing                                                    the contract battery
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from types import ModuleType
 from typing import Any, Literal, TypeAlias
@@ -14,6 +22,9 @@ from resetfree.core.settings import check_names
 from resetfree.game.contract import DualPlayer, PrimalPlayer
 
 Role: TypeAlias = Literal["primal", "dual"]
+FAMILIES = ("tabular", "linear", "elimination", "model_based", "neural", "dual")
+# A module whose source names no player is not imported: kernels, states, programs of JAX.
+NAMES_PLAYER = re.compile(r"^    name\b[^=\n]*=", re.M)
 BASES: dict[Role, Any] = {"primal": PrimalPlayer, "dual": DualPlayer}
 
 
@@ -26,8 +37,9 @@ def _registry(role: Role) -> Registry[Any]:
             raise Unfit(f"must be a class that implements PrimalPlayer or DualPlayer, and is {shown(found)}")
         return checked_class(name, found, BASES[role]) if issubclass(found, BASES[role]) else None
 
-    folders = (f"{__name__}.{role}", f"{__name__}.baselines")
-    return Registry(f"{role} player", group="resetfree.players", accept=accept, folders=folders, look=look)
+    folders = tuple(f"{__name__}.{family}" for family in FAMILIES)
+    kind, group = f"{role} player", "resetfree.players"
+    return Registry(kind, group=group, accept=accept, folders=folders, look=look, holding=NAMES_PLAYER)
 
 
 PLAYERS: dict[Role, Registry[Any]] = {role: _registry(role) for role in BASES}

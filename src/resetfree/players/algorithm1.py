@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from resetfree.players.dual.projected_gradient import ProjectedGradient
-from resetfree.players.primal.linear_ucb import LinearUCB
+from resetfree.players.linear.linear_ucb import LinearUCB
 
 
 def algorithm1(B: float | None = None, **settings: Any) -> tuple[LinearUCB, ProjectedGradient]:

@@ -13,8 +13,9 @@ from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 
-from resetfree.core.arrays import plain_dtype
+from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput
+from resetfree.core.npz import plain_dtype
 from resetfree.core.settings import NonNegative, Range, accepts
 from resetfree.core.values import is_float, shown
 from resetfree.problems.action_spaces import ActionSpace, Box, Choices
@@ -22,7 +23,6 @@ from resetfree.problems.contract import Episode, Problem, State
 from resetfree.problems.features import FeatureMap, make_features
 from resetfree.problems.features import discover as feature_maps
 from resetfree.problems.fingerprint import describe
-from resetfree.problems.finite.transitions import Floats
 
 MOST = 2**16  # numbers that an array in a spec may have; larger ones belong to the problem
 LARGEST = 2**24  # H S A of a table whose size is read from a file

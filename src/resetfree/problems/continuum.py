@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from resetfree.core.arrays import Bools, Floats
 from resetfree.problems.contract import ChoicePolicy, Problem, State
-from resetfree.problems.finite.transitions import Bools, Floats
 from resetfree.problems.pairs import PairFeatures
 
 

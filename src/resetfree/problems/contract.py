@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 
 from resetfree.core import state
 from resetfree.core.arguments import is_function, is_sequence, whole
+from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput
 from resetfree.core.naming import one_line
 from resetfree.core.settings import check, expect
 from resetfree.problems.action_spaces import ActionSpace, Choices
 from resetfree.problems.factors import Factors
 from resetfree.problems.features import FeatureMap
-from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.operators.request import Operator, Request
 from resetfree.problems.pairs import PairFeatures
 
@@ -185,6 +185,7 @@ class Note:
     what: str  # one sentence
     tuned: bool = False  # whether claims for rewards in [0, 1] are tuned from that round on
     stuck: bool = False  # whether the run stood still: see `runs.stuck`
+    restart: str = ""  # "ended" or "hung" if the learner of a run at a rate did, and was started again
 
 
 class Recorded(NamedTuple):

@@ -26,12 +26,12 @@ from typing import Any, Protocol, runtime_checkable
 import gymnasium
 import numpy as np
 
+from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput
-from resetfree.core.settings import PositiveInt, check, expect
+from resetfree.core.settings import Positive, PositiveInt, check, expect
 from resetfree.core.ticks import MONOTONIC, SECOND, Rate, Ticks
 from resetfree.problems.action_spaces import Box, Choices
 from resetfree.problems.contract import Episode, Policy, State
-from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.gym.making import layers
 from resetfree.problems.remote.machine_client import MachineSilent
 from resetfree.problems.stepping import SteppedProblem, playable
@@ -71,10 +71,14 @@ class Deadlines:
     most_missed: int = 10  # skipped ticks in a row that end the episode
     fallback: Any = None  # a policy that acts in the step after a skipped tick; None: the plan's own
     safe: Any = None  # the safe action; None: see `safe_action`
+    patience: float = (
+        120.0  # seconds of its own time in which a learner that finishes nothing hangs: see `live.hanging`
+    )
 
     def __post_init__(self) -> None:
         check(self.rate, Rate, "'rate'")
         check(self.most_missed, PositiveInt, "'most_missed'")
+        check(self.patience, Positive, "'patience'")
         known = self.fallback is None or isinstance(self.fallback, Policy) or callable(self.fallback)
         expect(known, "'fallback'", "be a policy", self.fallback)
 

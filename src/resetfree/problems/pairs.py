@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from resetfree.problems.finite.transitions import Floats
+from resetfree.core.arrays import Floats
 
 
 class PairFeatures(ABC):

@@ -14,7 +14,7 @@ from typing import Any
 from resetfree.core.errors import InvalidInput
 from resetfree.problems.gym.options import DOTTED, of_adapter
 from resetfree.problems.registry import PROBLEMS
-from resetfree.runs.runfile import named
+from resetfree.runs.file.runfile import named
 
 LARGEST = 2**28  # `Size.work` of what is made and solved within seconds and a gigabyte
 WHOLE = 10**6  # the largest integer among the options of an environment or a factory

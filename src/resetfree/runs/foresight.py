@@ -12,9 +12,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.arrays import Floats
 from resetfree.game.contract import Prediction
 from resetfree.players import discover
-from resetfree.problems.finite.transitions import Floats
 from resetfree.theory.certificates.anytime import DELTA, resets_lower, resets_upper
 
 MEANT: dict[Prediction, str] = {

@@ -8,75 +8,50 @@ newest checkpoint, and replays the rounds since to the players.
 from __future__ import annotations
 
 import dataclasses
-import inspect
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import nullcontext
+from collections.abc import Mapping
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
-
-import numpy as np
+from typing import Any, Unpack
 
 from resetfree.core import arguments
-from resetfree.core.arguments import flag, is_function, real, whole
-from resetfree.core.errors import InvalidInput, RunError
-from resetfree.core.settings import check, expect
+from resetfree.core.arguments import whole
+from resetfree.core.errors import RunError
 from resetfree.game.contract import MOST_EPISODES, DualPlayer, PrimalPlayer
 from resetfree.problems.model_data import model_from
-from resetfree.problems.operators import Operator
-from resetfree.problems.paced import Deadlines
 from resetfree.problems.registry import PROBLEMS
 from resetfree.problems.world import World, find_world
-from resetfree.runs.ending import Budget
-from resetfree.runs.extension import check_more, extension_note
+from resetfree.runs.data.pretraining import taught_again, taught_anew
+from resetfree.runs.file.ledger import Ledger, read
+from resetfree.runs.file.runfile import Checkpoint
+from resetfree.runs.file.spec import difference
 from resetfree.runs.followed import followed
-from resetfree.runs.ledger import Ledger, read
 from resetfree.runs.live.acting import by_the_clock, go_on, temporary_file
-from resetfree.runs.live.places import RayLearner, checked_place
-from resetfree.runs.playing import Progress, Stopped, play_at_rate, play_rounds, run_of
+from resetfree.runs.playing import Stopped, play_at_rate, play_rounds, run_of
+from resetfree.runs.request import EPISODES, Options, Progress, RunRequest, signature_of
 from resetfree.runs.result import Run
-from resetfree.runs.resuming import checkpoint_of, nonsense_refused, replay_since, restore, start_type
-from resetfree.runs.session import Callback, check_callbacks
-from resetfree.runs.setup import check_settings, prepare
-from resetfree.runs.spec import difference
+from resetfree.runs.resuming import (
+    check_more,
+    checkpoint_of,
+    extension_note,
+    nonsense_refused,
+    replay_since,
+    restore,
+    start_type,
+)
+from resetfree.runs.session import OpenRun
+from resetfree.runs.setup import Setup, as_timed, prepare
 from resetfree.runs.statements import classes_of
-from resetfree.runs.stuck import WHEN_STUCK, Watch, asked_after, check_asking
-from resetfree.runs.teaching import taught_again, taught_anew
-from resetfree.runs.timed import as_timed
+from resetfree.runs.stuck import WHEN_STUCK, Watch, asked_after
 
-__all__ = ["Progress", "Stopped", "learn", "load"]
-EPISODES = 2000  # of a run for which no number is given
-FROM = ("data", "policy", "both")  # what a run takes from an old one
+__all__ = ["Progress", "Stopped", "fulfil", "learn", "load"]
 
 
 def learn(
     problem: Any,
     primal: str | PrimalPlayer[Any] = "auto",
     dual: str | DualPlayer[Any] = "auto",
-    *,
-    episodes: int | None = None,
-    seed: int = 0,
-    feedback: str = "auto",
-    path: str | Path | None = None,
-    resume: bool = False,
-    overwrite: bool = False,
-    B: float | None = None,
-    settings: Mapping[str, Mapping[str, Any]] | None = None,
-    progress: Progress | None = None,
-    checkpoint_every: float = 2.0,
-    max_resets: int | None = None,
-    operator: Operator | None = None,
-    delay: int | None = None,
-    rate: float | str | Deadlines | None = None,
-    max_staleness: int | None = None,
-    learner: str | RayLearner = "lowest",
-    callbacks: Iterable[Callback] = (),
-    steps: int | None = None,
-    seconds: float | None = None,
-    data: Any = None,
-    start_from: str | Path | Run | None = None,
-    from_what: str | None = None,
-    ask: Literal["never", "when-stuck"] | None = None,
+    **options: Unpack[Options],
 ) -> Run:
     """Play `episodes` rounds (2000 if none are given) of the two-player game on a problem, and keep every round.
 
@@ -125,114 +100,114 @@ def learn(
     >>> len(run), int(run.realised_resets[-1]), round(float(run.resets[-1]))
     (50, 6, 4)
     """
-    resume, overwrite = flag(resume, "'resume' of learn"), flag(overwrite, "'overwrite' of learn")
-    given = check_settings(settings)
-    every = real(checkpoint_every, "'checkpoint_every' of learn", finite=False)
-    expect(progress is None or is_function(progress), "'progress' of learn", "be a function", progress)
-    if path is None and (resume or overwrite):
-        raise InvalidInput("Only a run in a file can be resumed or overwritten. Got no file instead: give path=...")
-    budget, watching = Budget.checked(max_resets, steps, seconds), check_callbacks(callbacks)
-    if rate is not None and delay is not None:
-        raise InvalidInput("A run is played at a rate or with a delay in rounds. Got both instead.")
-    if rate is None and max_staleness is not None:
-        raise InvalidInput("The 'max_staleness' of learn needs a 'rate'. Got none instead.")
-    learner = checked_place(learner, at_rate=rate is not None)
-    timing: dict[str, Any] | None = None
-    if delay is not None:
-        timing = {"delay": whole(delay, "'delay' of learn", 0, MOST_EPISODES)}
-    check(ask, Literal["never", "when-stuck"] | None, "'ask' of learn")
-    if ask == WHEN_STUCK and delay is not None:
-        raise InvalidInput("A run that asks when it is stuck cannot be played with a delay. Got both instead.")
-    if resume and overwrite:
-        raise InvalidInput("A run is either resumed or overwritten. Got both: leave out resume=True or overwrite=True.")
-    named = from_what is None or (isinstance(from_what, str) and from_what in FROM)
-    expect(named, "'from_what' of learn", f"be one of {', '.join(FROM)}", from_what)
-    if from_what is not None and start_from is None:
-        raise InvalidInput("The 'from_what' of learn needs a 'start_from'. Got none instead.")
-    old = load(start_from) if isinstance(start_from, str | Path) else start_from
-    expect(old is None or isinstance(old, Run), "'start_from' of learn", "be a run or its file", start_from)
-    file = None if path is None else arguments.path(path, "'path' of learn")
-    played: Callable[..., Run] = partial(
-        play_rounds, progress=progress, every=every, operator=operator, budget=budget, callbacks=watching
-    )
-    with find_world(problem, given.get("problem")) as world:  # closed when the run ends, if it was made here
-        if operator is not None:
-            _check_operator(world)
-        if isinstance(episodes, int | np.integer):  # `prepare` refuses other numbers
-            budget.check_reach(episodes, world.problem.horizon)
-        if rate is not None:
-            clock = by_the_clock(world, rate, max_staleness, learner)
-            timing = {"rate": clock.deadlines.rate}
-            played = partial(
-                play_at_rate,
-                clock=clock,
-                shown=file,
-                progress=progress,
-                every=every,
-                operator=operator,
-                budget=budget,
-                callbacks=watching,
-            )
-        if ask == WHEN_STUCK:
-            check_asking(world.problem)
-        prepared = partial(
-            prepare, world, primal, dual, episodes=EPISODES, seed=seed, feedback=feedback, B=B, settings=given
-        )
-        if not resume or file is None:
-            setup = as_timed(prepared() if episodes is None else prepared(episodes=episodes), timing)
-            known, rows = taught_anew(setup, data, old, from_what), []
-            if known is not None:
-                rows = known.rows()
-                setup.spec["data"] = known.about(rows)
-            setup.spec.update({"ask": ask} if ask == WHEN_STUCK else {})
-            checkpoint_of(setup.game, 0.0)  # what cannot be saved is refused before the first round
-            with nullcontext(file) if rate is None or file is not None else temporary_file() as kept:
-                ledger = Ledger.create(kept, setup.spec, starts=start_type(setup), overwrite=overwrite, data=rows)
-                return played(setup, ledger, 0.0, given=known, watch=Watch.of(world.problem))
-        ledger = Ledger.reopen(file)
-        try:
-            wanted = ledger.episodes if episodes is None else whole(episodes, "'episodes' of a run", 1, MOST_EPISODES)
-            setup = as_timed(prepared(before=ledger.spec, episodes=ledger.spec["episodes"]), timing)
-            different = difference(ledger.spec, setup.spec)
-            if different or ask not in (None, asks := ledger.spec.get("ask", "never")):
-                raise RunError(f"The run file '{file}' {different or f'was made with ask={asks!r}, not {ask!r}'}.")
-            setup = dataclasses.replace(setup, spec=ledger.spec)
-            check_more(file, ledger.episodes, ledger.last, wanted)
-            k, before = ledger.saved()
-            if k >= wanted:
-                run = run_of(world, ledger.contents(), file)
-                ledger.settle()
-                ledger.close()
-                return run
-            known = taught_again(setup, ledger, data, old, from_what)
-            note = extension_note(setup, wanted) if wanted > ledger.episodes else None
-            checkpoint, saved = ledger.newest()
-            if "after_goal" not in ledger.spec and world.problem.units is None:
-                world.problem.units = (0.0, 1.0)  # a run from before they were learned
-            watch = Watch.of(world.problem)
-            if rate is None:
-                restore(world.problem, setup.game, checkpoint, saved, ledger)
-                contents = ledger.contents()
-                with nonsense_refused(setup, file):
-                    replay_since(setup, ledger, asked_after(contents.interventions) if world.problem.persistent else ())
-                    watch.replay(contents.columns, contents.interventions)
-                checkpoint = checkpoint_of(setup.game, before)
-            else:  # its learner replays them
-                checkpoint = checkpoint or checkpoint_of(setup.game, before)
-                restore(world.problem, setup.game, None, saved, ledger)
-                go_on(setup, ledger)
-                contents = ledger.contents()
-                with nonsense_refused(setup, file):
-                    watch.replay(contents.columns, contents.interventions)
-            setup.game.why = "resume"
-            ledger.resume(checkpoint)
-            if note is not None:
-                ledger.extend(wanted, note)
-        except BaseException:
+    request = RunRequest.of(problem, {"primal": primal, "dual": dual, **options})
+    with request.world() as world:  # closed when the run ends, if it was made here
+        return fulfil(request, world)
+
+
+learn.__signature__ = signature_of(learn)  # type: ignore[attr-defined]
+
+
+def fulfil(request: RunRequest, world: World) -> Run:
+    """Play the run of a request on its problem, made by `request.world()`; what `learn` does once it has both."""
+    old = request.from_what.start_from
+    if isinstance(old, str | Path):
+        request = request.changed("from_what", start_from=load(old))
+    clock, when, file = None, request.when, request.where.path
+    timing: dict[str, Any] | None = None if when.delay is None else {"delay": when.delay}
+    request.check_on(world)
+    if when.rate is not None:
+        clock = by_the_clock(world, when.rate, when.max_staleness, when.learner)
+        timing = {"rate": clock.deadlines.rate}
+    with ExitStack() as kept:
+        if request.where.resume and file is not None:
+            opened = _reopen(request, world, Ledger.reopen(file), timing)
+            if isinstance(opened, Run):
+                return opened
+            kept.enter_context(nonsense_refused(opened.setup, file))
+        else:
+            setup = _prepared(request, world, timing)
+            if clock is not None and file is None:
+                file = kept.enter_context(temporary_file())
+            opened = _create(request, setup, file)
+        return play_rounds(request, opened) if clock is None else play_at_rate(request, opened, clock)
+
+
+def _prepared(
+    request: RunRequest, world: World, timing: dict[str, Any] | None, before: dict[str, Any] | None = None
+) -> Setup:
+    """The setup of a request.  before: the spec of the run that is resumed."""
+    episodes: Any = EPISODES if request.how_long.episodes is None else request.how_long.episodes
+    episodes = episodes if before is None else before["episodes"]
+    return as_timed(prepare(world, request.who, episodes=episodes, seed=request.what.seed, before=before), timing)
+
+
+def _create(request: RunRequest, setup: Setup, file: Path | None) -> OpenRun:
+    """A new run, in a new file if it has one."""
+    known, rows = None, []
+    if request.from_what:
+        known = taught_anew(setup, request.from_what)
+    if known is not None:
+        rows = known.rows()
+        setup.spec["data"] = known.about(rows)
+    setup.spec.update({"ask": WHEN_STUCK} if request.around.ask == WHEN_STUCK else {})
+    checkpoint_of(setup.game, 0.0)  # what cannot be saved is refused before the first round
+    starts, overwrite = start_type(setup), request.where.overwrite
+    ledger = Ledger.create(file, setup.spec, starts=starts, overwrite=overwrite, data=rows)
+    return OpenRun(setup, ledger, before=0.0, given=known, watch=Watch.of(setup.world.problem))
+
+
+def _reopen(request: RunRequest, world: World, ledger: Ledger, timing: dict[str, Any] | None) -> OpenRun | Run:
+    """The run of a file, with its game where it ended; or the run itself, if it is finished."""
+    file, episodes, spec = request.where.path, request.how_long.episodes, ledger.spec
+    assert file is not None
+    try:
+        wanted = ledger.episodes if episodes is None else whole(episodes, "'episodes' of a run", 1, MOST_EPISODES)
+        setup = _prepared(request, world, timing, spec)
+        different, ask, asks = difference(spec, setup.spec), request.around.ask, spec.get("ask", "never")
+        if different or ask not in (None, asks):
+            raise RunError(f"The run file '{file}' {different or f'was made with ask={asks!r}, not {ask!r}'}.")
+        setup = dataclasses.replace(setup, spec=spec)
+        check_more(file, ledger.episodes, ledger.last, wanted)
+        k, before = ledger.saved()
+        if k >= wanted:
+            run = run_of(world, ledger.contents(), file)
+            ledger.settle()
             ledger.close()
-            raise
-        with nonsense_refused(setup, file):
-            return played(setup, ledger, before, given=known, watch=watch)
+            return run
+        known = taught_again(setup, ledger, request.from_what)
+        note = extension_note(setup, wanted) if wanted > ledger.episodes else None
+        opened = OpenRun(setup, ledger, before, given=known, watch=Watch.of(world.problem))
+        checkpoint = _go_on(opened, file, at_rate=request.when.rate is not None)
+        setup.game.why = "resume"
+        ledger.resume(checkpoint)
+        if note is not None:
+            ledger.extend(wanted, note)
+    except BaseException:
+        ledger.close()
+        raise
+    return opened
+
+
+def _go_on(opened: OpenRun, file: Path, *, at_rate: bool) -> Checkpoint:
+    """Put the game of a file after its last round; returns the checkpoint that the run goes on from."""
+    setup, ledger, watch = opened.setup, opened.ledger, opened.watch
+    problem, game = setup.world.problem, setup.game
+    checkpoint, saved = ledger.newest()
+    if "after_goal" not in ledger.spec and problem.units is None:
+        problem.units = (0.0, 1.0)  # a run from before they were learned
+    if at_rate:  # its learner replays them
+        checkpoint = checkpoint or checkpoint_of(game, opened.before)
+        restore(problem, game, None, saved, ledger)
+        go_on(setup, ledger)
+    else:
+        restore(problem, game, checkpoint, saved, ledger)
+    contents = ledger.contents()
+    with nonsense_refused(setup, file):
+        if not at_rate:
+            replay_since(setup, ledger, asked_after(contents.interventions) if problem.persistent else ())
+        watch.replay(contents.columns, contents.interventions)
+    return checkpoint if at_rate and checkpoint is not None else checkpoint_of(game, opened.before)
 
 
 def load(
@@ -278,11 +253,3 @@ def _own_table(spec: Mapping[str, Any]) -> World | None:
     """The problem of a user's own table, from the file alone if it was small enough to be kept there."""
     mdp = model_from(spec.get("model"), spec["problem"], spec["fingerprint"])
     return None if mdp is None else World(mdp.problem(), mdp, spec["problem"], {})
-
-
-def _check_operator(world: World) -> None:
-    """Refuse an operator for a problem that resets itself, or whose `perform_reset` takes none."""
-    if not world.problem.persistent:
-        raise InvalidInput(f"The problem '{world.name}' resets itself: it takes no operator.")
-    if len(inspect.signature(world.problem.perform_reset).parameters) < 3:
-        raise InvalidInput(f"The method 'perform_reset' of the problem '{world.name}' must take (u, why, operator).")

@@ -3,39 +3,37 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeAlias
 
 from resetfree.core.errors import EnvironmentFailed, ResetFreeError, RunError
-from resetfree.core.interrupts import held
+from resetfree.core.interrupts import Stop, held
 from resetfree.core.state import check_structure
 from resetfree.game.contract import Round
+from resetfree.game.delayed import DelayedGame
 from resetfree.game.loop import Game, reset_if_due
 from resetfree.players import Role
-from resetfree.problems.operators import Operator
 from resetfree.problems.world import World
-from resetfree.runs.changed_dynamics import change_note, watch_for
-from resetfree.runs.columns import COLUMNS, columns_of
-from resetfree.runs.ending import STOPPED, Budget, Ending
-from resetfree.runs.known_data import GivenData
-from resetfree.runs.ledger import Contents, Ledger
+from resetfree.runs.data.changed_dynamics import change_note, watch_for
+from resetfree.runs.file.columns import COLUMNS, columns_of
+from resetfree.runs.file.ending import STOPPED, Ending
+from resetfree.runs.file.ledger import Contents, Ledger
+from resetfree.runs.file.newfile import raise_unsaved
+from resetfree.runs.file.runfile import plain_row
 from resetfree.runs.live.acting import ByTheClock, act
-from resetfree.runs.newfile import raise_unsaved
 from resetfree.runs.recall import TrainedPlayer
+from resetfree.runs.request import RunRequest
 from resetfree.runs.result import Run
 from resetfree.runs.resuming import checkpoint_of, restore, start_type
-from resetfree.runs.runfile import plain_row
-from resetfree.runs.session import Callback, Callbacks, Session
-from resetfree.runs.setup import Setup
-from resetfree.runs.stuck import STUCK, WHEN_STUCK, Watch, notice
-from resetfree.runs.timed import rounds_of, timing_of
+from resetfree.runs.session import Callbacks, OpenRun, Session
+from resetfree.runs.setup import Setup, rounds_of
+from resetfree.runs.stuck import STUCK, WHEN_STUCK, notice
 from resetfree.theory.oracle.exact import evaluator_of
 
-Progress: TypeAlias = Callable[[Game, Round], object]
 REWARD = COLUMNS.index("reward")
 LEAST_REST = 20  # checkpoints of a large state take at most 1 / LEAST_REST of the time
 FIRST = 0.1  # seconds to the first checkpoint, so that a young run can be read
@@ -50,142 +48,152 @@ class Stopped(ResetFreeError):
         self.run = run
 
 
-def play_rounds(
-    setup: Setup,
-    ledger: Ledger,
-    before: float,
-    *,
-    progress: Progress | None,
-    every: float,
-    operator: Operator | None,
-    budget: Budget,
-    callbacks: tuple[Callback, ...],
-    given: GivenData | None,
-    watch: Watch,
-) -> Run:
-    """The loop of a run, after `before` seconds in earlier sessions; closes the ledger.
-
-    given: what it began with.  watch: for standing still, after the rounds so far.
-    """
-    world, game, file, clock = setup.world, setup.game, ledger.path, time.monotonic
-    as_text = start_type(setup) == "TEXT"
-    episodes = ledger.episodes
-    rounds = rounds_of(setup, episodes=episodes, oracle=evaluator_of(world.mdp, world.problem))
-    problem, (resets, steps) = world.problem, ledger.totals()
-    limited, ended = any(limit is not None for limit in budget), None
-    asks = setup.spec.get("ask") == WHEN_STUCK
-    append, start = ledger.append, clock()
-    began, due = start - before, start + min(every, FIRST)
-    changes = None if given is None else watch_for(given.episodes, problem)
-    between = True  # whether the game is between two rounds: only then is its state consistent
-
-    names = checkpoint_of(game, 0.0).arrays.keys()
-
-    def save(*, everything: bool) -> None:
-        """Commit all rounds and the problem's own state, with a checkpoint if `everything`."""
-        checkpoint = checkpoint_of(game, clock() - began) if everything else None
-        if checkpoint is not None:
-            check_structure(checkpoint.arrays, names, game.k)
-        ledger.commit(checkpoint, problem.saved())
-
-    session = Session(
-        setup,
-        path=file,
-        save=lambda: save(everything=True),
-        contents=ledger.contents,
-        operator=operator,
-        began=began,
-    )
-    calls = Callbacks(callbacks, session)
-
-    with held(getattr(progress, "stopping", None)) as stop, ledger, ExitStack() as opened:
+def play_rounds(request: RunRequest, opened: OpenRun) -> Run:
+    """Play the rest of a run, in a world that waits; closes its ledger."""
+    setup, ledger = opened.setup, opened.ledger
+    progress, game = request.around.progress, setup.game
+    with held(getattr(progress, "stopping", None)) as stop, ledger, ExitStack() as calls:
+        playing = _Playing(request, opened, stop)
         try:
-            opened.enter_context(calls.open())
-            while game.k < episodes and ended is None and not stop:
-                if limited and (ended := budget.spent(game.k, resets, steps, clock() - began)) is not None:
-                    break
-                if game.s1 is None:
-                    if game.k > 0:  # an operator may take long: the rounds so far must be safe by then
-                        save(everything=False)
-                    try:
-                        with stop.at_once():
-                            reset_if_due(problem, game, operator)
-                    finally:  # also if the environment fails after a reset by an operator
-                        ledger.intervened(dataclasses.replace(one, k=game.k) for one in problem.interventions())
-                    resets += game.why == STUCK
-                    watch.moved()
-                between = False
-                this = next(rounds)
-                between = True
-                row, episode = columns_of(this), this.episode
-                append(plain_row(row, as_text), episode, timing_of(game, this))
-                resets, steps = resets + episode.reset, steps + len(episode.actions)
-                if changes is not None and (changed := changes(episode)):
-                    changes = None
-                    problem.noted.append(change_note(changed))
-                if watch.see(this.k, this.s1, row[REWARD], episode.reset, episode.next_start, goals=episode.goals):
-                    notice(watch, problem, asks)
-                    if asks:
-                        game.s1, game.why = None, STUCK
-                game.stuck = watch.words
-                if problem.noted:
-                    ledger.note(this.k, problem.noted, problem.saved())
-                    problem.noted.clear()
-                if progress is not None:
-                    progress(game, this)
-                if callbacks:
-                    ended = calls(this)
-                if clock() >= due:
-                    then = clock()
-                    save(everything=True)
-                    due = clock() + max(min(every, then - start), LEAST_REST * (clock() - then))
-            save(everything=True)
-            if stop and game.k < episodes:
+            calls.enter_context(playing.callbacks.open())
+            ended = playing.play()
+            playing.save(everything=True)
+            if stop and game.k < ledger.episodes:
                 ended = ended or Ending(game.k, "stopped", STOPPED)
             if ended is not None:
                 ledger.ended(ended)
         except BaseException as error:
-            if ledger.broken or (ledger.untouched and not isinstance(error, KeyboardInterrupt)):
-                if ledger.empty:
-                    _discard(ledger, file, error)
-                raise
-            try:
-                whole = (between or isinstance(error, EnvironmentFailed)) and ledger.last == game.k
-                if whole or problem.persistent or not problem.saved():
-                    save(everything=whole and checkpoint_of(game, 0.0).arrays.keys() == names)
-                else:  # the problem is ahead of the rounds: those since the last commit are played again
-                    ledger.abandon()
-            except ResetFreeError as failure:
-                error.add_note(f"The last rounds could not be saved: {failure}")
-                raise error from None
-            if isinstance(error, KeyboardInterrupt):
-                if not ledger.broken:
-                    ledger.ended(Ending(ledger.last, "stopped", STOPPED))
-                raise Stopped(run_of(world, ledger.contents(), file, setup if whole else None)) from None
+            playing.save_after(error)
             raise
-        run = run_of(world, ledger.contents(), file, setup)
+        run = run_of(setup.world, ledger.contents(), ledger.path, setup)
         if stop and ended is not None and ended.kind == "stopped":
             raise Stopped(run)
         return run
 
 
-def play_at_rate(
-    setup: Setup,
-    ledger: Ledger,
-    before: float,
-    *,
-    clock: ByTheClock,
-    shown: Path | None,
-    given: GivenData | None,
-    watch: Watch,
-    **options: Any,
-) -> Run:
-    """As `play_rounds`, by the clock.  shown: the file of the run that is returned, None for a temporary one."""
+class _Playing:
+    """The loop of a run: its rounds are kept, watched and saved."""
+
+    def __init__(self, request: RunRequest, opened: OpenRun, stop: Stop) -> None:
+        self._request, self._stop = request, stop
+        self._setup, self._ledger, self._watch = opened.setup, opened.ledger, opened.watch
+        world, self._game = opened.setup.world, opened.setup.game
+        self._problem = world.problem
+        self._start = time.monotonic()
+        self._began = self._start - opened.before
+        self._due = self._start + min(request.where.checkpoint_every, FIRST)
+        self._resets, self._steps = opened.ledger.totals()
+        oracle = evaluator_of(world.mdp, world.problem)
+        self._rounds = rounds_of(opened.setup, episodes=opened.ledger.episodes, oracle=oracle)
+        self._as_text = start_type(opened.setup) == "TEXT"
+        self._asks = opened.setup.spec.get("ask") == WHEN_STUCK
+        self._changes = None if opened.given is None else watch_for(opened.given.episodes, world.problem)
+        self._names = checkpoint_of(self._game, 0.0).arrays.keys()
+        self._between = True  # whether the game is between two rounds: only then is its state consistent
+        session = Session(
+            opened.setup,
+            path=opened.ledger.path,
+            save=lambda: self.save(everything=True),
+            contents=opened.ledger.contents,
+            operator=request.around.operator,
+            began=self._began,
+        )
+        self.callbacks = Callbacks(request.around.callbacks, session)
+
+    def play(self) -> Ending | None:
+        """Play until all episodes are played, or something ends the run: then it is returned."""
+        game, limits, progress = self._game, self._request.how_long, self._request.around.progress
+        limited, called, clock = limits.is_limited, bool(self._request.around.callbacks), time.monotonic
+        episodes, ended = self._ledger.episodes, None
+        while game.k < episodes and ended is None and not self._stop:
+            if limited:
+                ended = limits.spent(game.k, self._resets, self._steps, clock() - self._began)
+                if ended is not None:
+                    break
+            if game.s1 is None:
+                self._reset()
+            self._between = False
+            this = next(self._rounds)
+            self._between = True
+            self._keep(this)
+            if progress is not None:
+                progress(game, this)
+            if called:
+                ended = self.callbacks(this)
+            if (now := clock()) >= self._due:
+                self.save(everything=True)
+                usual = min(self._request.where.checkpoint_every, now - self._start)
+                self._due = clock() + max(usual, LEAST_REST * (clock() - now))
+        return ended
+
+    def _reset(self) -> None:
+        """Have a reset performed. An operator may take long: the rounds so far must be safe by then."""
+        game, problem = self._game, self._problem
+        if game.k > 0:
+            self.save(everything=False)
+        try:
+            with self._stop.at_once():
+                reset_if_due(problem, game, self._request.around.operator)
+        finally:  # also if the environment fails after a reset by an operator
+            self._ledger.intervened(dataclasses.replace(one, k=game.k) for one in problem.interventions())
+        self._resets += game.why == STUCK
+        self._watch.moved()
+
+    def _keep(self, this: Round) -> None:
+        """Append a round to the file, with what is noticed in it."""
+        game, problem, watch = self._game, self._problem, self._watch
+        row, episode = columns_of(this), this.episode
+        self._ledger.append(plain_row(row, self._as_text), episode, timing_of(game, this))
+        self._resets, self._steps = self._resets + episode.reset, self._steps + len(episode.actions)
+        if self._changes is not None and (changed := self._changes(episode)):
+            self._changes = None
+            problem.noted.append(change_note(changed))
+        if watch.see(this.k, this.s1, row[REWARD], episode.reset, episode.next_start, goals=episode.goals):
+            notice(watch, problem, self._asks)
+            if self._asks:
+                game.s1, game.why = None, STUCK
+        game.stuck = watch.words
+        if problem.noted:
+            self._ledger.note(this.k, problem.noted, problem.saved())
+            problem.noted.clear()
+
+    def save(self, *, everything: bool) -> None:
+        """Commit all rounds and the problem's own state, with a checkpoint if `everything`."""
+        checkpoint = checkpoint_of(self._game, time.monotonic() - self._began) if everything else None
+        if checkpoint is not None:
+            check_structure(checkpoint.arrays, self._names, self._game.k)
+        self._ledger.commit(checkpoint, self._problem.saved())
+
+    def save_after(self, error: BaseException) -> None:
+        """Save what can be saved after an error; raises `Stopped` for Ctrl-C, and what the error means for the file."""
+        ledger, game, problem = self._ledger, self._game, self._problem
+        if ledger.broken or (ledger.untouched and not isinstance(error, KeyboardInterrupt)):
+            if ledger.empty:
+                _discard(ledger, ledger.path, error)
+            return
+        try:
+            whole = (self._between or isinstance(error, EnvironmentFailed)) and ledger.last == game.k
+            if whole or problem.persistent or not problem.saved():
+                self.save(everything=whole and checkpoint_of(game, 0.0).arrays.keys() == self._names)
+            else:  # the problem is ahead of the rounds: those since the last commit are played again
+                ledger.abandon()
+        except ResetFreeError as failure:
+            error.add_note(f"The last rounds could not be saved: {failure}")
+            raise error from None
+        if isinstance(error, KeyboardInterrupt):
+            if not ledger.broken:
+                ledger.ended(Ending(ledger.last, "stopped", STOPPED))
+            setup = self._setup
+            raise Stopped(run_of(setup.world, ledger.contents(), ledger.path, setup if whole else None)) from None
+
+
+def play_at_rate(request: RunRequest, opened: OpenRun, clock: ByTheClock) -> Run:
+    """As `play_rounds`, in real time."""
+    setup, ledger, shown = opened.setup, opened.ledger, request.where.path
     world = setup.world
     with ledger:
         try:
-            as_text = start_type(setup) == "TEXT"
-            ended, newest = act(setup, ledger, before, clock, as_text=as_text, watch=watch, shown=shown, **options)
+            ended, newest = act(request, opened, clock)
         except BaseException as error:
             if ledger.untouched and ledger.empty and not isinstance(error, KeyboardInterrupt):
                 _discard(ledger, shown, error)
@@ -202,6 +210,13 @@ def play_at_rate(
         if ended is not None and ended.kind == "stopped":
             raise Stopped(run)
         return run
+
+
+def timing_of(game: Game, this: Round) -> tuple[int, int, int, float] | tuple[()]:
+    """The values for `columns.TIMING` of a round that was just played in a world that waits; none if not timed."""
+    if not isinstance(game, DelayedGame):
+        return ()
+    return this.based_on, game.plans[this.based_on].digest, 0, math.nan
 
 
 def _discard(ledger: Ledger, shown: Path | None, error: BaseException) -> None:

@@ -24,9 +24,9 @@ from resetfree.problems.blueprint import Blueprint, action_array, check_start
 from resetfree.problems.contract import ChoicePolicy, Policy, Problem, State
 from resetfree.problems.finite.tabular_policy import TabularPolicy, table
 from resetfree.problems.stepping import playable
-from resetfree.runs.known_data import read_data, taught
-from resetfree.runs.recorded import checked
-from resetfree.runs.runfile import (
+from resetfree.runs.data.dataset import read_data, taught
+from resetfree.runs.file.recorded import checked
+from resetfree.runs.file.runfile import (
     damaged,
     decode_start,
     named,

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core import state
+from resetfree.core.arrays import Floats
 from resetfree.core.certificate import Certificate
 from resetfree.core.errors import InvalidInput, NotCertifiable, ResetFreeError
 from resetfree.game.contract import Round
@@ -24,17 +25,18 @@ from resetfree.game.loop import Game
 from resetfree.problems.action_spaces import Choices
 from resetfree.problems.blueprint import Blueprint
 from resetfree.problems.contract import Problem
-from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.stepping import playable
 from resetfree.problems.world import World
-from resetfree.runs import runfile
-from resetfree.runs.columns import COLUMNS, TIMING, columns_of
-from resetfree.runs.known_data import read_data, taught
-from resetfree.runs.recorded import ReplayedProblem
+from resetfree.runs.data.dataset import read_data, taught
+from resetfree.runs.file import runfile
+from resetfree.runs.file.columns import COLUMNS, TIMING, columns_of
+from resetfree.runs.file.recorded import ReplayedProblem
+from resetfree.runs.playing import timing_of
+from resetfree.runs.request import Who
 from resetfree.runs.result import Run
-from resetfree.runs.setup import Setup, least_bound, prepare
+from resetfree.runs.resuming import SAVED, saved_plans
+from resetfree.runs.setup import Setup, as_timed, least_bound, prepare, rounds_of
 from resetfree.runs.statements import BROKEN, ROLES
-from resetfree.runs.timed import SAVED, as_timed, rounds_of, saved_plans, timing_of
 from resetfree.theory.oracle.exact import evaluator_of
 
 ROUNDS = "both players play every round again as it is recorded, bit for bit (rounds that differ)"
@@ -89,9 +91,8 @@ def _setup(run: Run) -> Setup:
     if spec["persistent"] and "timing" not in spec:
         raise NotCertifiable("A persistent environment keeps its own state, so that its rounds cannot be played again.")
     world = World(_problem(run), run.mdp, spec["problem"], spec["problem_options"])
-    primal, dual = run.player_again("primal"), run.player_again("dual")
-    episodes, seed, feedback = spec["episodes"], spec["seed"], spec["feedback"]
-    setup = prepare(world, primal, dual, episodes=episodes, seed=seed, feedback=feedback, before=spec)
+    who = Who(run.player_again("primal"), run.player_again("dual"), spec["feedback"])
+    setup = prepare(world, who, episodes=spec["episodes"], seed=spec["seed"], before=spec)
     if run.path is not None and "data" in spec:
         with runfile.reading(run.path) as connection:
             given = read_data(connection, spec, run.path)
@@ -252,7 +253,7 @@ def _entries(claim: str, differ: list[str]) -> Certificate:
 
 def _none_differ(claim: str, n: int, witness: str | None, detail: dict[str, Any]) -> Certificate:
     """The claim that n, a number of differences, is zero."""
-    return Certificate(claim, n, 0.0, tolerance=0.0, kind="==", witness=witness, detail=detail)
+    return Certificate(claim, n, 0.0, 0.0, "==", witness=witness, detail=detail, status="checked")
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -15,26 +15,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.arrays import Floats
 from resetfree.core.certificate import Certificate
 from resetfree.core.errors import NotCertifiable, RunError
 from resetfree.game.capabilities import Decision
 from resetfree.game.contract import Prediction
 from resetfree.game.pauses import Pauses
-from resetfree.players import Role, discover
+from resetfree.players import Role, discover, make_player
 from resetfree.problems.blueprint import number
 from resetfree.problems.continuum import Continuum, as_rows, continuum_behind, inside_continuum
 from resetfree.problems.contract import Intervention, Note, Problem
 from resetfree.problems.fingerprint import fingerprint
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.registry import problems
 from resetfree.problems.world import find_world
 from resetfree.runs import showing
-from resetfree.runs.ending import Ending
+from resetfree.runs.file.ending import Ending
 from resetfree.runs.followed import followed
 from resetfree.runs.foresight import Foresight, foresight, meant, predicted_resets
 from resetfree.runs.recall import TrainedPlayer, decisions_of, recall
-from resetfree.runs.setup import player_from
 from resetfree.runs.statements import recomputed
 from resetfree.runs.stuck import asked_after
 from resetfree.theory import regret as measures
@@ -216,7 +215,7 @@ class Run:
         if known is not None and known.name == name and type(known) is not discover(role).get(name):
             return known
         settings = {key: number(value) for key, value in settings.items()}
-        return player_from(role, self.players.get(role, name), {role: settings})
+        return make_player(role, self.players.get(role, name), settings)
 
     def certificates(self) -> list[Certificate]:
         """Every claim that can be checked on this run."""

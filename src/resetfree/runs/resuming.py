@@ -1,8 +1,14 @@
-"""A run between two sessions: the checkpoint of its game, and the game of a file put back as it was, bit for bit."""
+"""A run between two sessions: the checkpoint of its game, and the game of a file put back as it was, bit for bit.
+
+The checkpoint of a timed run also holds the plans that later rounds may rest on. A run that is resumed for more
+episodes than planned keeps its plan: the players keep the constants of the number that was planned, so that the run
+plays the same rounds whenever that is decided, and can be replayed; from there on those that depend on the number are
+tuned.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,16 +18,21 @@ from numpy.typing import NDArray
 
 from resetfree.core import state
 from resetfree.core.errors import InvalidInput, RunError
+from resetfree.core.plain_tree import decode, encode
+from resetfree.game.delayed import DelayedGame, HeldPlan, reset_chance
 from resetfree.game.loop import Game
+from resetfree.game.planned import depends_on_length
 from resetfree.problems.blueprint import check_start
-from resetfree.problems.contract import Problem
-from resetfree.runs.ledger import Ledger
-from resetfree.runs.recorded import ReplayedProblem, checked
-from resetfree.runs.runfile import Checkpoint, encode_start
+from resetfree.problems.contract import Note, Problem
+from resetfree.runs.file.ledger import Ledger
+from resetfree.runs.file.recorded import ReplayedProblem, checked
+from resetfree.runs.file.runfile import Checkpoint, encode_start
 from resetfree.runs.session import IN_CALLBACK
-from resetfree.runs.setup import Setup
-from resetfree.runs.timed import restore_plans, rounds_of, saved_plans
+from resetfree.runs.setup import Setup, rounds_of
 from resetfree.theory.oracle.exact import evaluator_of
+
+SAVED = "timing"  # the name of the plans among the arrays of a checkpoint
+STARTS = ("fell", "life", "ahead")  # what is kept of a `DelayedGame` besides the plans
 
 
 def start_type(setup: Setup) -> str:
@@ -105,3 +116,63 @@ def nonsense_refused(setup: Setup, file: Path) -> Iterator[None]:
             f"The run in '{file}' cannot be resumed: its players fail on the numbers in its checkpoint "
             f"({type(error).__name__}: {' '.join(str(error).split())})."
         ) from error
+
+
+def saved_plans(game: Game) -> dict[str, NDArray[Any]]:
+    """The plans that later rounds may rest on, as an array for the checkpoint; none if not timed."""
+    if not isinstance(game, DelayedGame):
+        return {}
+    plans = [np.frombuffer(held.data, dtype=np.uint8) for held in game.plans.values()]
+    tree = {"fell": game.fell, "life": game.life, "ahead": game.ahead, "plans": plans}
+    return {SAVED: np.frombuffer(encode(tree), dtype=np.uint8)}
+
+
+def restore_plans(problem: Problem, game: Game, k: int, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Put the plans of a checkpoint of round k back; raises InvalidInput."""
+    if not isinstance(game, DelayedGame):
+        return
+    found = arrays.get(SAVED)
+    if found is None or found.dtype != np.uint8:
+        raise InvalidInput("The checkpoint has no plans.")
+    tree = decode(found.tobytes(), {})
+    if not isinstance(tree, dict) or tree.keys() != {*STARTS, "plans"} or not isinstance(tree["plans"], list):
+        raise InvalidInput("The checkpoint's plans must be a list, with the newest reset and two starts.")
+    if not all(isinstance(data, np.ndarray) and data.dtype == np.uint8 for data in tree["plans"]):
+        raise InvalidInput("The checkpoint's plans must be bytes.")
+    held = [HeldPlan.read(data.tobytes()) for data in tree["plans"]]
+    numbers = [one.based_on for one in held]
+    if type(tree["fell"]) is not int or not 0 <= tree["fell"] <= k:
+        raise InvalidInput("The checkpoint's newest reset must be one of its rounds.")
+    if numbers != sorted(set(numbers)) or any(not 0 <= j <= k for j in numbers):
+        raise InvalidInput("The checkpoint's plans must rest on its rounds.")
+    if k > 0:
+        check_start(problem, tree["life"])
+        check_start(problem, tree["ahead"])
+    game.fell, game.life, game.ahead = (tree[name] for name in STARTS)
+    game.plans = {one.based_on: one for one in held}
+    game.rng = reset_chance(game.seed, k + 1)
+
+
+def check_more(path: Path, planned: int, played: int, wanted: int) -> None:
+    """Refuse to resume a run for fewer episodes than it has."""
+    if wanted < planned:
+        raise RunError(
+            f"The run file '{path}' has {planned} episodes, of which {played} are played: it can be resumed for "
+            f"{planned} or more, not for {wanted}."
+        )
+
+
+def extension_note(setup: Setup, wanted: int) -> Note:
+    """What an extension means for the players' claims; raises InvalidInput for a number that a player cannot have."""
+    planned, problem = setup.spec["episodes"], setup.world.problem
+    players: list[Any] = [setup.primal, setup.dual]
+    for player in players:
+        player.init(problem, wanted, setup.spec["seed"])  # raises where it would not fit into memory
+    tuned = [one.name for one in players if depends_on_length(one, problem, planned, wanted)]
+    what = f"planned for {planned} episodes, extended to {wanted}: "
+    if tuned:
+        names = " and ".join(f"'{name}'" for name in tuned)
+        what += f"the constants of {names} depend on that number and are tuned from episode {planned + 1} on"
+    else:
+        what += "no constant of its players depends on that number"
+    return Note(0, what)

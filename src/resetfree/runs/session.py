@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +14,6 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.arguments import is_function
 from resetfree.core.errors import InvalidInput, Notice
 from resetfree.core.settings import expect
 from resetfree.game.contract import Round
@@ -23,30 +22,28 @@ from resetfree.players import Role
 from resetfree.problems.contract import Problem
 from resetfree.problems.operators import Automatic, Operator
 from resetfree.problems.world import World
-from resetfree.runs.columns import COLUMNS, GOALS, columns_of
-from resetfree.runs.ending import LONGEST, Ending
-from resetfree.runs.ledger import Contents
+from resetfree.runs.data.dataset import GivenData
+from resetfree.runs.file.columns import COLUMNS, GOALS, columns_of
+from resetfree.runs.file.ending import LONGEST, Ending
+from resetfree.runs.file.ledger import Contents, Ledger
 from resetfree.runs.recall import TrainedPlayer, recall
 from resetfree.runs.setup import Setup
+from resetfree.runs.stuck import Watch
 from resetfree.use.policy import DeployedPolicy
 
 IN_CALLBACK = "Raised in the callback"
 Callback: TypeAlias = Callable[["Session"], object]
 
 
-def check_callbacks(given: Any) -> tuple[Callback, ...]:
-    """The callbacks of an argument, each a function of the session."""
-    found, good = [], isinstance(given, Iterable)
-    try:
-        for one in given if good else ():
-            good = good and is_function(one)
-            if not good:  # before a long list is read to its end
-                break
-            found.append(one)
-    except TypeError:  # an array without axes
-        good = False
-    expect(good, "'callbacks' of learn", "be a list of functions of the session", given)
-    return tuple(found)
+@dataclass(frozen=True)
+class OpenRun:
+    """A run whose file is open and whose game is where it shall go on: all that playing needs besides the request."""
+
+    setup: Setup
+    ledger: Ledger
+    before: float  # seconds in earlier sessions
+    given: GivenData | None  # what it began with
+    watch: Watch  # for standing still, after the rounds so far
 
 
 class Session:

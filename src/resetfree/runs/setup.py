@@ -1,34 +1,33 @@
-"""From the arguments of `learn` to a game: the problem, two players with all their settings, and the spec."""
+"""From a request to a game: two players with all their settings on a problem, and the spec."""
 
 from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 from resetfree.core.arguments import real, shown, whole, words
 from resetfree.core.errors import InvalidInput, NotCertifiable, Notice, ResetFreeError, UnknownName
-from resetfree.core.settings import expect
 from resetfree.game.auto import choose
-from resetfree.game.contract import MOST_EPISODES, DualPlayer, PrimalPlayer, check_actions
-from resetfree.game.loop import FEEDBACK, Game, begin
+from resetfree.game.contract import MOST_EPISODES, DualPlayer, PrimalPlayer, Round, check_actions
+from resetfree.game.delayed import Delay, DelayedGame, with_delay
+from resetfree.game.loop import DIRECT, FEEDBACK, Direct, Game, begin, play
 from resetfree.players import Role, discover, make_player, player_class
+from resetfree.players import settings as defaults_of
 from resetfree.players.pairing import paired
 from resetfree.problems.blueprint import blueprint
 from resetfree.problems.continuum import continuum_behind
-from resetfree.problems.contract import Note, Problem
+from resetfree.problems.contract import Note, Problem, State
 from resetfree.problems.fingerprint import describe
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.model_data import plain_model
 from resetfree.problems.registry import PROBLEMS
 from resetfree.problems.world import World
+from resetfree.runs.request import GROUPS, Settings, Who
 from resetfree.theory.assumptions import dual_class
 from resetfree.theory.assumptions.on_continuum import constant_multipliers
-
-GROUPS = ("problem", "primal", "dual")
-Settings: TypeAlias = Mapping[str, Mapping[str, Any]]  # by group, by name
 
 
 @dataclass(frozen=True)
@@ -42,64 +41,31 @@ class Setup:
     game: Game
 
 
-def check_settings(settings: Any) -> Settings:
-    """Settings by group ("problem", "primal", "dual"), checked; None becomes {}."""
-    if settings is None:
-        return {}
-    good = isinstance(settings, Mapping) and all(
-        isinstance(group, str) and isinstance(own, Mapping) and all(isinstance(name, str) for name in own)
-        for group, own in settings.items()
-    )
-    expect(good, "'settings' of a run", 'be {group: {name: value}}, as in {"primal": {"scale": 0.1}}', settings)
-    for group in settings:
-        if group not in GROUPS:
-            raise UnknownName("group of settings", group, GROUPS)
-    return dict(settings)
-
-
-def prepare(
-    world: World,
-    primal: str | PrimalPlayer[Any],
-    dual: str | DualPlayer[Any],
-    *,
-    episodes: int,
-    seed: int,
-    feedback: str,
-    B: float | None = None,
-    settings: Settings | None = None,
-    before: Mapping[str, Any] | None = None,
-) -> Setup:
-    """Check the arguments, make the players, and write the spec.
+def prepare(world: World, who: Who, *, episodes: int, seed: int, before: Mapping[str, Any] | None = None) -> Setup:
+    """Choose and make the players, and write the spec: the one place where `auto` is resolved.
 
     before: the spec of an earlier run of the problem, if any: a bound B by the oracle and the player that `auto` chose
       are taken from it.
     """
-    whole(episodes, "'episodes' of a run", 1, MOST_EPISODES)
-    whole(seed, "'seed' of a run", 0)
-    words(feedback, "'feedback' of a run")
-    primal, dual = _named("primal", primal), _named("dual", dual)
-    known = B is not None or world.mdp is not None
-    primal, dual, feedback, settings, why = _chosen(
-        world, (primal, dual), feedback, settings or {}, bound_known=known, before=before
-    )
-    if feedback not in FEEDBACK:
-        raise UnknownName("feedback", str(feedback), FEEDBACK)
-    if feedback == "exact" and world.mdp is None and continuum_behind(world.problem) is None:
-        raise NotCertifiable(f"The feedback 'exact' needs an oracle, which '{world.name}' does not have.")
-    players = {"primal": player_from("primal", primal, settings), "dual": player_from("dual", dual, settings)}
+    episodes = int(whole(episodes, "'episodes' of a run", 1, MOST_EPISODES))
+    seed = int(whole(seed, "'seed' of a run", 0))
+    chosen = _chosen(world, who, before)
+    players = {
+        role: make_player(role, player, chosen.settings.get(role, {})) for role, player in chosen.players.items()
+    }
     check_actions(players["primal"], world.problem, _players_for(world.problem))
     earlier = before["B"] if before is not None and before["B_source"] == "oracle" else None
-    bound, source = _bound(world, players, B, earlier)
+    bound, source = _bound(world, players, who.B, earlier)
     made: dict[str, Any] = {
         role: dataclasses.replace(player, B=bound) if _wants_bound(player) else player
         for role, player in players.items()
     }
     try:
-        game = begin(world.problem, made["primal"], made["dual"], episodes=int(episodes), seed=int(seed))
-        statements = {role: made[role].statement(world.problem, int(episodes)) for role in made}
+        game = begin(world.problem, made["primal"], made["dual"], episodes=episodes, seed=seed)
+        statements = {role: made[role].statement(world.problem, episodes) for role in made}
     except ResetFreeError:
         if source == "unknown":
-            _check_without_bound(world, players, int(episodes), int(seed))  # raises if only B is missing
+            _check_without_bound(world, players, episodes, seed)  # raises if only B is missing
         raise
     except OverflowError as error:
         given = {name: value for role in made for name, value in _settings(made[role]).items()}
@@ -107,54 +73,111 @@ def prepare(
             f"The settings of the players must be small enough to calculate with. Got {shown(given)} instead."
         ) from error
     if before is None and statements["primal"].covered and not world.problem.reward_range_known:
-        text = (
-            f"The theorem for the player '{made['primal'].name}' is for rewards in [0, 1], and no reward_range is "
-            f"stated for '{world.name}': state it, or what is claimed is tuned from the first reward outside on "
-            "(docs/reward_scale.md)."
-        )
-        world.problem.noted.append(Note(0, text))
-        warnings.warn(text, Notice, stacklevel=2)
+        _note_unknown_range(world, made["primal"].name)
     spec = {
         "problem": world.name,
         "problem_options": describe(world.options),
         **{role: {"name": made[role].name, "settings": _settings(made[role])} for role in made},
-        "feedback": feedback,
-        "episodes": int(episodes),
-        "seed": int(seed),
+        "feedback": chosen.feedback,
+        "episodes": episodes,
+        "seed": seed,
         "B": bound,
         "B_source": None if source == "unknown" else source,
         "statements": {role: describe(dataclasses.asdict(said)) for role, said in statements.items()},
-        "fingerprint": world.fingerprint,
-        "horizon": world.problem.horizon,
-        "n_states": world.problem.n_states,
-        "n_actions": world.problem.actions.n,
-        "chosen": why,
-        "persistent": world.problem.persistent,
-        "after_goal": world.problem.after_goal,
-        "units": None if world.problem.units is None else [float(end) for end in world.problem.units],
-        "blueprint": blueprint(world.problem, game.s1),
+        **_about(world, game, chosen.why),
     }
-    named = ":" in world.name or PROBLEMS.knows(world.name)
-    if not named and (model := plain_model(world.problem)) is not None:
-        spec["model"] = model  # a user's own table, which no name makes again
     return Setup(world, made["primal"], made["dual"], spec, game)
 
 
-def _chosen(
-    world: World,
-    players: tuple[Any, Any],
-    feedback: str,
-    settings: Settings,
+def _about(world: World, game: Game, why: str | None) -> dict[str, Any]:
+    """What a spec says of the problem, and why its players were chosen (the keys of a spec keep their order)."""
+    problem = world.problem
+    found = {
+        "fingerprint": world.fingerprint,
+        "horizon": problem.horizon,
+        "n_states": problem.n_states,
+        "n_actions": problem.actions.n,
+        "chosen": why,
+        "persistent": problem.persistent,
+        "after_goal": problem.after_goal,
+        "units": None if problem.units is None else [float(end) for end in problem.units],
+        "blueprint": blueprint(problem, game.s1),
+    }
+    named = ":" in world.name or PROBLEMS.knows(world.name)
+    if not named and (model := plain_model(problem)) is not None:
+        found["model"] = model  # a user's own table, which no name makes again
+    return found
+
+
+def _note_unknown_range(world: World, player: str) -> None:
+    """Note that a theorem for rewards in [0, 1] is claimed for a problem whose rewards have no known range."""
+    text = (
+        f"The theorem for the player '{player}' is for rewards in [0, 1], and no reward_range is "
+        f"stated for '{world.name}': state it, or what is claimed is tuned from the first reward outside on "
+        "(docs/reward_scale.md)."
+    )
+    world.problem.noted.append(Note(0, text))
+    warnings.warn(text, Notice, stacklevel=2)
+
+
+def as_timed(setup: Setup, timing: Mapping[str, Any] | None) -> Setup:
+    """The setup of a timed run, whose plans may be older than the round before; itself if `timing` is None.
+
+    timing: in its spec, {"delay": D} in rounds, or {"rate": HZ, ...}.
+    """
+    if timing is None:
+        return setup
+    game = with_delay(setup.game, setup.world.problem, setup.spec["seed"])
+    return dataclasses.replace(setup, spec={**setup.spec, "timing": dict(timing)}, game=game)
+
+
+def rounds_of(
+    setup: Setup,
     *,
-    bound_known: bool,
-    before: Mapping[str, Any] | None,
-) -> tuple[Any, Any, str, Settings, str | None]:
+    problem: Problem | None = None,
+    episodes: int | None = None,
+    oracle: Callable[[Any, State], tuple[float, float] | None] | None = None,
+    schedule: Direct | None = None,
+) -> Iterator[Round]:
+    """The rounds of a run that are still to be played.
+
+    problem: where they are played (default: its own).  episodes: up to which round (default: all).
+    schedule: default, its delay if it has one, else direct.
+    """
+    if schedule is None:
+        late = isinstance(setup.game, DelayedGame)
+        schedule = Delay(setup.spec["timing"]["delay"]) if late else DIRECT
+    return play(
+        setup.world.problem if problem is None else problem,
+        setup.primal,
+        setup.dual,
+        setup.game,
+        episodes=setup.spec["episodes"] if episodes is None else episodes,
+        feedback=setup.spec["feedback"],
+        oracle=oracle,
+        schedule=schedule,
+    )
+
+
+class _Chosen(NamedTuple):
+    """Who plays: `auto` is replaced."""
+
+    players: dict[Role, Any]
+    feedback: str
+    settings: Settings
+    why: str | None  # of a choice by `auto`
+
+
+def _chosen(world: World, who: Who, before: Mapping[str, Any] | None) -> _Chosen:
     """Replace "auto" by players and feedback, with the reason; a named primal player is kept, with its partner."""
-    primal, dual = players
+    words(who.feedback, "'feedback' of a run")
+    primal, dual, settings = _named("primal", who.primal), _named("dual", who.dual), who.settings
     if isinstance(primal, str) and primal == "auto":
         kept = before["primal"]["name"] if before is not None and before["chosen"] is not None else None
-        found = choose(world.problem, discover("primal").own, bound_known=bound_known, before=kept)
+        known = who.B is not None or world.mdp is not None
+        found = choose(world.problem, discover("primal").own, bound_known=known, before=kept)
         primal, why, own, signal, partner = found.primal, found.why, found.settings, found.feedback, found.dual
+        settings = _owned(world, who, found.primal, partner)
     else:
         other, mine = paired(primal, world.problem)
         why, own, signal, partner = None, {"primal": mine, "dual": other.settings}, other.feedback, other.dual
@@ -162,7 +185,54 @@ def _chosen(
     if isinstance(dual, str) and dual == "auto":
         dual, roles = partner, ["primal", "dual"]
     merged = {**settings, **{role: {**own.get(role, {}), **settings.get(role, {})} for role in roles}}
-    return primal, dual, signal if feedback == "auto" else feedback, merged, why
+    feedback = signal if who.feedback == "auto" else who.feedback
+    if feedback not in FEEDBACK:
+        raise UnknownName("feedback", str(feedback), FEEDBACK)
+    if feedback == "exact" and world.mdp is None and continuum_behind(world.problem) is None:
+        raise NotCertifiable(f"The feedback 'exact' needs an oracle, which '{world.name}' does not have.")
+    return _Chosen({"primal": primal, "dual": dual}, feedback, merged, why)
+
+
+def _owned(world: World, who: Who, primal: str, partner: str) -> Settings:
+    """The settings of players that `auto` chose, with those whose owner was not known before."""
+    pairs, options = who.unowned
+    if not pairs:
+        return who.settings
+    given = split_settings(pairs, options, primal, partner if who.dual == "auto" else who.dual)
+    for key in given["problem"].keys() - world.options.keys():
+        ways = " or ".join(f"{group}.{key}" for group in GROUPS)
+        raise InvalidInput(f"The setting '{key}' must name its owner: {ways}. Got '{key}' instead.")
+    return {**who.settings, **{role: {**who.settings.get(role, {}), **given[role]} for role in ("primal", "dual")}}
+
+
+def split_settings(
+    given: Mapping[str, Any], options: Sequence[str] | None, primal: Any, dual: Any
+) -> dict[str, dict[str, Any]]:
+    """Settings by their owner: the problem, the primal or the dual player.
+
+    given: by name, or by owner.name.  options: names of the problem's options, None if it takes any.
+    """
+    names: dict[str, Sequence[str] | None] = {
+        "problem": options,
+        "primal": list(defaults_of(player_class("primal", primal))),
+        "dual": list(defaults_of(player_class("dual", dual))),
+    }
+    result: dict[str, dict[str, Any]] = {group: {} for group in GROUPS}
+    for key, value in given.items():
+        group, dot, name = key.partition(".")
+        if dot and group in GROUPS:
+            result[group][name] = value
+            continue
+        fits = [group for group in GROUPS if key in (names[group] or ())]
+        if not fits and names["problem"] is None:
+            fits = ["problem"]
+        if not fits:
+            raise UnknownName("setting", key, sorted({name for group in GROUPS for name in names[group] or ()}))
+        if len(fits) > 1:
+            ways = " or ".join(f"{group}.{key}" for group in fits)
+            raise InvalidInput(f"The setting '{key}' must name its owner: {ways}. Got '{key}' instead.")
+        result[fits[0]][key] = value
+    return result
 
 
 def _players_for(problem: Problem) -> list[str]:
@@ -176,11 +246,6 @@ def _players_for(problem: Problem) -> list[str]:
 def _named(role: Role, player: Any) -> Any:
     """The class that module:Class names: unlike a file, the arguments of a run are the user's, and may name code."""
     return player_class(role, player) if isinstance(player, str) and ":" in player else player
-
-
-def player_from(role: Role, player: Any, settings: Settings) -> Any:
-    """A player with its settings.  player: a registered name, a class or the player itself."""
-    return make_player(role, player, settings.get(role, {}))
 
 
 def _settings(player: Any) -> dict[str, Any]:

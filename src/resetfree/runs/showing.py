@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.arrays import Floats
 from resetfree.core.errors import AssumptionViolated, InvalidInput, NotCertifiable
 from resetfree.problems.contract import Note
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.finite.transitions import Floats
-from resetfree.runs.ending import Ending
+from resetfree.runs.file.ending import Ending
 from resetfree.theory.certificates.record import Record
 
 if TYPE_CHECKING:

@@ -27,9 +27,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput, Notice
 from resetfree.problems.contract import Intervention, Note, Problem, State
-from resetfree.problems.finite.transitions import Floats
 
 WHEN_STUCK = "when-stuck"  # to ask for a reset
 STUCK = "stuck"  # why it is requested

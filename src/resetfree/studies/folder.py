@@ -19,8 +19,8 @@ from resetfree.core.drafts import drafted, sweep_out
 from resetfree.core.errors import InvalidInput, RunError
 from resetfree.core.lock import WriterLock, is_held
 from resetfree.core.system import NONBLOCK
-from resetfree.runs.newfile import remove
-from resetfree.runs.runfile import connect, sentences
+from resetfree.runs.file.newfile import remove
+from resetfree.runs.file.runfile import connect, sentences
 
 LARGEST = 2**20  # bytes of a sweep file
 FORMAT = "# A sweep of resetfree, as it was given. The folder belongs to it.\n"

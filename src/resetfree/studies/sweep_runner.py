@@ -11,7 +11,7 @@ from pathlib import Path
 
 from resetfree.core.errors import InvalidInput, RunError
 from resetfree.core.settings import check, check_names
-from resetfree.runs.ledger import Ledger
+from resetfree.runs.file.ledger import Ledger
 from resetfree.studies.engines.local import Local
 from resetfree.studies.engines.on_ray import Cluster, OnRay
 from resetfree.studies.engines.runner import Count, Outcome, Progress, Runner, outcomes, stoppable

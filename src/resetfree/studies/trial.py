@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, Unpack
 
 from resetfree.core.drafts import lacks_room
 from resetfree.core.errors import ResetFreeError, RunError
@@ -21,7 +21,8 @@ from resetfree.game.contract import Round
 from resetfree.game.loop import Game
 from resetfree.players import BASES, Role
 from resetfree.problems.world import World, find_world
-from resetfree.runs.learn import Progress, Stopped, learn
+from resetfree.runs.learn import Progress, Stopped, fulfil
+from resetfree.runs.request import Options, RunRequest
 from resetfree.runs.setup import Setup, prepare
 from resetfree.runs.tracking import tracked
 from resetfree.studies.engines.runner import Outcome, Stop
@@ -86,7 +87,7 @@ class Trial(Generic[P]):
 
     @property
     def arguments(self: NamedTrial) -> dict[str, Any]:
-        """The arguments of `learn` and `prepare` besides the problem."""
+        """The arguments of `learn` besides the problem."""
         players = self.players
         return {
             "primal": players.primal,
@@ -98,6 +99,10 @@ class Trial(Generic[P]):
             "settings": {**players.settings, "problem": self.options},
         }
 
+    def request(self: NamedTrial, **options: Unpack[Options]) -> RunRequest:
+        """The request of its run.  options: other arguments of `learn`."""
+        return RunRequest.of(self.problem, {**self.arguments, **options})
+
     def prepared(self: NamedTrial, worlds: dict[str, World], before: Mapping[str, Any] | None = None) -> Setup:
         """Its players on its problem, which is made once for all trials that share `worlds`.
 
@@ -105,7 +110,8 @@ class Trial(Generic[P]):
         """
         if self.place not in worlds:
             worlds[self.place] = find_world(self.problem, self.options)
-        return prepare(worlds[self.place], **self.arguments, before=before)
+        request = self.request()
+        return prepare(worlds[self.place], request.who, episodes=self.episodes, seed=self.seed, before=before)
 
     @property
     def place(self) -> str:
@@ -157,9 +163,13 @@ class TrialJob(NamedTuple):
             if folder.is_finished(trial.id, trial.episodes):  # by another worker since: a file that is done stays shut
                 return Outcome("done")
             resume = file.exists()
-            own = (trial.problem, trial.episodes, trial.options, file if resume else None)
-            with tracked(_interrupted_by(stop), self.events, *own) as progress:
-                learn(trial.problem, **trial.arguments, path=file, resume=resume, progress=progress)
+            before = file if resume else None
+            request = trial.request(path=file, resume=resume)
+            with (
+                request.world() as world,
+                tracked(_interrupted_by(stop), self.events, world, trial.episodes, before) as progress,
+            ):
+                fulfil(request.changed("around", progress=progress), world)
         except (Stopped, KeyboardInterrupt):
             return Outcome("stopped")
         except Exception as error:  # a trial that fails is a result, and must not stop the sweep

@@ -42,8 +42,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from resetfree.core.arrays import Floats
 from resetfree.problems.contract import Problem
-from resetfree.problems.finite.transitions import Floats
 from resetfree.theory.proved_widths import CONCENTRATION
 
 COVER = "the determinants of the data, and a cover of the values"

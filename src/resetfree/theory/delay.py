@@ -19,14 +19,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from resetfree.core.arrays import Bools, Floats, Ints
 from resetfree.core.errors import InvalidInput
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.finite.transitions import Bools, Floats
 from resetfree.theory.regret import Rounds, exact_rounds
-
-Ints = NDArray[np.int64]
 
 
 def delays(based_on: ArrayLike) -> Ints:
@@ -77,7 +75,7 @@ def before_resets(based_on: ArrayLike, reset: ArrayLike) -> Bools:
     the meantime, which the plan does not know: the argument does not count those.)
 
     A plan from before k' may take the pair that was fatal in k' again, up to d times: there the bound fails, unless the
-    acting side applies what it knows itself (`players.shared.elimination_mask`).
+    acting side applies what it knows itself (`players.elimination.elimination_mask`).
 
     >>> before_resets([0, 0, 1, 3], [False, True, False, True]).tolist()
     [False, False, True, False]

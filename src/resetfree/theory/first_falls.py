@@ -40,10 +40,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from resetfree.core.arrays import Bools, Floats
 from resetfree.core.compiled import jit
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.safe_sets import safe_sets
-from resetfree.problems.finite.transitions import Bools, Floats
 from resetfree.theory.certificates.anytime import DELTA, resets_upper
 from resetfree.theory.proved_widths import IntervalWidth, kl_lower, radius_at
 

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from resetfree.core.arrays import Floats
 from resetfree.core.certificate import Certificate, over_rounds
 from resetfree.core.errors import InvalidInput
 from resetfree.problems.finite.backward import exponential_weights
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.finite.transitions import Floats
 from resetfree.theory.oracle.dynamic_programming import Solution, Values, best_response, evaluate, solve, temptation
 from resetfree.theory.oracle.fractions import ZERO, evaluate_exactly, exact_model, exact_policy, solve_exactly
 from resetfree.theory.oracle.linear_program import best_value, unseen_value

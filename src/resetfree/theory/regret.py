@@ -14,9 +14,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from resetfree.core.arrays import Floats
 from resetfree.core.errors import AssumptionViolated, InvalidInput
 from resetfree.problems.finite.mdp import FiniteMDP, check_start
-from resetfree.problems.finite.transitions import Floats
 from resetfree.theory.oracle.dynamic_programming import Solution, Values, evaluate
 from resetfree.theory.oracle.nodes import AtStarts
 

@@ -1,4 +1,4 @@
-"""A number of resets below which no learner can stay, and the proof that elimination stays within it.
+"""The resets that every learner has on some problem of a size, and the proof that elimination never has more.
 
 Legend: n states outside the reset set, A actions, T actions per episode that move the agent (H, or H - 1 with the
 literal boundary), K episodes. A node is what elimination keeps apart: a state, or a step and a state (h, s) with h <= T
@@ -9,9 +9,9 @@ a reset) admits a policy that is never reset.
 The class: all problems with these n, A and T, whatever their reset states, for which Assumption 1 holds; if nodes are
 states, stationary ones. The learner may know n, A, T, the class and Assumption 1, and need not earn anything.
 
-**No learner stays below it.** For every deterministic learner and every K there are a problem of the class and a path
-of positive probability on which it is reset at least min(K, N (A - 1)) times; a randomised learner is, in some problem,
-with positive probability.
+**No learner stays below it on every problem.** For every deterministic learner and every K there are a problem of the
+class and a path of positive probability on which it is reset at least min(K, N (A - 1)) times; a randomised learner is,
+in some problem, with positive probability.
   Proof. In each node all actions but one fall; the one that does not leads from (h, s) to (h + 1, s) and from the last
   step to s + 1, after the last state to 0 (if nodes are states: from s to s + 1). Nobody need ever fall, so Assumption
   1 holds. Restarts are uniform over the n states. Which action is the one is decided while the learner plays: each
@@ -62,7 +62,7 @@ from resetfree.theory.renamed import RenamedLimit, renamed_limit
 
 @dataclass(frozen=True)
 class Limit:
-    """Numbers of resets below which no learner can stay, beside what elimination promises here."""
+    """Resets that every learner has on some problem of these sizes, beside what elimination promises here."""
 
     n_states: int  # n
     n_actions: int  # A
@@ -102,7 +102,7 @@ class Limit:
 
 
 def limit(mdp: FiniteMDP) -> Limit:
-    """A number of resets below which no learner can stay, over problems of the sizes of this one.
+    """The resets that every learner has on some problem of the sizes of this one.
 
     >>> import resetfree as rf
     >>> found = limit(rf.make("grid-v0"))   # 10 states that are no reset states, 5 actions

@@ -20,9 +20,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
+from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import Bound, PositiveInt, check, check_fields
-from resetfree.problems.finite.transitions import Floats
 
 TOLERANCE = 1e-9
 ROUNDING = 1e-14  # what is left, relatively, of a projection that is zero
@@ -50,7 +50,7 @@ class ConvexSet(ABC):
     def contains(self, x: ArrayLike, tolerance: float = TOLERANCE) -> bool:
         """Whether x [d] breaks no condition of the set by more than `tolerance`."""
         point = self._point(x)
-        return bool(self._lowest(point) >= -tolerance) and _norm(point) <= self.radius + tolerance
+        return bool(self._lowest(point) >= -tolerance) and norm(point) <= self.radius + tolerance
 
     @abstractmethod
     def _onto_cone(self, point: Floats) -> Floats:
@@ -260,7 +260,8 @@ def svec_features(m: ArrayLike) -> Floats:
     return np.asarray(np.where(i == j, 1.0, math.sqrt(2.0)) * monomials[..., i] * monomials[..., j])
 
 
-def _norm(x: Floats) -> float:
+def norm(x: Floats) -> float:
+    """|x|, also where its square is no float."""
     squared = float(np.vdot(x, x))
     if 1e-280 < squared < 1e280:
         return math.sqrt(squared)
@@ -269,10 +270,10 @@ def _norm(x: Floats) -> float:
 
 def _shrink(x: Floats, radius: float) -> Floats:
     """The projection onto the ball of this radius."""
-    norm = _norm(x)
-    if norm <= radius:
+    size = norm(x)
+    if size <= radius:
         return x
-    return np.asarray((x / norm) * radius)
+    return np.asarray((x / size) * radius)
 
 
 def _directions(rows: Floats) -> Floats:

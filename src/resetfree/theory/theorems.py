@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from resetfree.core.arguments import whole
+from resetfree.core.arrays import Bools, Floats
 from resetfree.core.certificate import Certificate, Kind, Status, over_rounds
 from resetfree.core.errors import AssumptionViolated, InvalidInput, NotCertifiable
 from resetfree.problems.finite.mdp import FiniteMDP, check_model
 from resetfree.problems.finite.tabular_policy import random_policy, uniform
-from resetfree.problems.finite.transitions import Bools, Floats
 from resetfree.theory.assumptions import reachable_starts
 from resetfree.theory.oracle.dynamic_programming import (
     Solution,

@@ -25,9 +25,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.arrays import Floats
 from resetfree.core.compiled import jit
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.finite.transitions import Floats
 from resetfree.theory.certificates.anytime import resets_upper
 from resetfree.theory.first_falls import least_share
 from resetfree.theory.proved_widths import IntervalWidth, kl_upper

@@ -18,13 +18,13 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from resetfree.core.arguments import whole
+from resetfree.core.arrays import Bools, Floats
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import Probability, check
 from resetfree.game.contract import MOST_EPISODES
 from resetfree.problems.action_spaces import Box
 from resetfree.problems.contract import LIST_THEM, Episode, Problem
 from resetfree.problems.finite.tabular_policy import TabularPolicy
-from resetfree.problems.finite.transitions import Bools, Floats
 from resetfree.problems.gym import from_gym
 from resetfree.problems.world import find_world
 from resetfree.theory.certificates.anytime import resets_lower, resets_upper

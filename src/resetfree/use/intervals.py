@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import betaincinv, stdtrit
 
-from resetfree.problems.finite.transitions import Floats
+from resetfree.core.arrays import Floats
 
 CELLS = 4000  # of the grid of candidate means
 EXPONENTS = 20

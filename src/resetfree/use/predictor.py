@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.arguments import flag, shown, whole
+from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import expect
 from resetfree.problems.action_spaces import ActionSpace, Box, Choices
 from resetfree.problems.contract import ChoicePolicy, Policy, Problem
 from resetfree.problems.features import FeatureMap
 from resetfree.problems.finite.tabular_policy import TabularPolicy
-from resetfree.problems.finite.transitions import Floats
 from resetfree.use.sensors import Sensor
 
 Steps = tuple[NDArray[np.int64]]  # [n] steps taken in the episode of each of n environments

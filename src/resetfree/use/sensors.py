@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.arguments import as_array
+from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput
-from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.gym.observations import CountedObservations, Numbered
 from resetfree.problems.gym.rewards import Unusable
 

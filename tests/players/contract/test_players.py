@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.players import small_networks
+from tests.players.neural import small_networks
 
 from resetfree.players import Role, discover
 from resetfree.players.testing.battery import Check, check_dual, check_primal, dual_checks, primal_checks

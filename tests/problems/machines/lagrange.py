@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from resetfree.problems.finite.transitions import Floats
+from resetfree.core.arrays import Floats
 
 STEP = 1e-4
 Lagrangian = Callable[[Floats, Floats], float]  # (q, w) -> L

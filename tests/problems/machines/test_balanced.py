@@ -10,7 +10,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 from tests.problems.machines.lagrange import generalised_force
 
-from resetfree.problems.finite.transitions import Floats
+from resetfree.core.arrays import Floats
 from resetfree.problems.machines import cart_pole, upright_pendulum
 from resetfree.problems.machines.set_points import EFFORT, SetPointMachine, play, runge_kutta
 

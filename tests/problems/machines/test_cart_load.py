@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.problems.machines.lagrange import generalised_force
 
-from resetfree.problems.finite.transitions import Floats
+from resetfree.core.arrays import Floats
 from resetfree.problems.machines.cart_load import CART, FORCE, GRAVITY, LOAD, PIVOT, RAIL, ROPE, CartLoad, energy
 from resetfree.problems.machines.set_points import EFFORT, runge_kutta
 

@@ -11,7 +11,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import resetfree as rf
-from resetfree.problems.finite.transitions import Floats
+from resetfree.core.arrays import Floats
 from resetfree.problems.machines import IDS, arm, cart_load, two_tanks
 from resetfree.problems.machines.set_points import EFFORT, SetPointMachine, play
 

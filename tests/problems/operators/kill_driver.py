@@ -21,8 +21,8 @@ from tests.problems.operators.plant import Counter, Plant
 
 import resetfree as rf
 from resetfree.problems.operators import OperatorReset, Request
-from resetfree.runs.ledger import read
-from resetfree.runs.runfile import connect, read_checkpoint
+from resetfree.runs.file.ledger import read
+from resetfree.runs.file.runfile import connect, read_checkpoint
 
 
 def write(path: Path, line: dict[str, Any]) -> None:

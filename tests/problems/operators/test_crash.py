@@ -12,7 +12,7 @@ import pytest
 from tests.killing import run_driver
 
 import resetfree as rf
-from resetfree.runs.runfile import connect, read_checkpoint
+from resetfree.runs.file.runfile import connect, read_checkpoint
 
 ROOT = Path(__file__).parents[3]
 DRIVER = Path(__file__).parent / "kill_driver.py"

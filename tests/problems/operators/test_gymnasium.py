@@ -10,7 +10,7 @@ import pytest
 import resetfree as rf
 from resetfree.core.errors import OperatorTimeout
 from resetfree.problems.operators import OperatorReset, Request
-from resetfree.runs.runfile import connect, read_problem
+from resetfree.runs.file.runfile import connect, read_problem
 
 gym = pytest.importorskip("resetfree.problems.gym")
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import resetfree as rf
-from resetfree.runs.ledger import read
+from resetfree.runs.file.ledger import read
 
 ROOT = Path(__file__).parents[3]
 # Its terminal is the pty, so that Ctrl-C typed there is Ctrl-C.

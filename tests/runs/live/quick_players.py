@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from resetfree.game.contract import Plan, PrimalPlayer, Round
-from resetfree.players.shared.choice_search import LinearScores
+from resetfree.players.model_based.choice_search import LinearScores
 from resetfree.problems.contract import Problem, State
 
 
@@ -92,6 +93,39 @@ class Mortal(Quick):
             open(mark, "x").close()
             os.kill(os.getpid(), signal.SIGKILL)
         return super().update(state, round)
+
+
+@dataclass(frozen=True)
+class Looping(Quick):
+    """Does not come back from round 7: the first time, or always; `folder` remembers how often it began that."""
+
+    name = "looping"
+    folder: str = ""
+    always: bool = False
+
+    def update(self, state: Seen, round: Round) -> Seen:
+        """As before, or for ever."""
+        if round.k == 7:
+            before = len(os.listdir(self.folder))
+            open(os.path.join(self.folder, f"begun-{before}"), "x").close()
+            while self.always or not before:
+                pass
+        return super().update(state, round)
+
+
+@dataclass(frozen=True)
+class Deadlocked(Looping):
+    """As before, but it waits for what never comes."""
+
+    name = "deadlocked"
+
+    def update(self, state: Seen, round: Round) -> Seen:
+        """As before, or for ever."""
+        mark = os.path.join(self.folder, "begun-0")
+        if round.k == 7 and not os.path.exists(mark):
+            open(mark, "x").close()
+            threading.Event().wait()
+        return Quick.update(self, state, round)
 
 
 @dataclass(frozen=True)

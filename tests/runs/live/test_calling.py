@@ -15,7 +15,7 @@ from tests.runs.live.test_live import learn, replayed
 
 import resetfree as rf
 from resetfree.core.errors import InvalidInput, Notice
-from resetfree.runs.ledger import read
+from resetfree.runs.file.ledger import read
 from resetfree.runs.live import calling
 
 

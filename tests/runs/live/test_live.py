@@ -19,7 +19,7 @@ from tests.runs.live.quick_players import Mortal, Quick, Raising, WithCode
 
 import resetfree as rf
 from resetfree.core.errors import EnvironmentFailed, InvalidInput, Notice, RunError, UnknownName
-from resetfree.runs.ledger import read
+from resetfree.runs.file.ledger import read
 from resetfree.runs.live import board_folder, recorder
 from resetfree.runs.replay_whole import whole_run
 

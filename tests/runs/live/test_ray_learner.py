@@ -26,7 +26,7 @@ from tests.runs.live.test_live import ROOT, children, learn, replayed, until
 
 import resetfree as rf
 from resetfree.core.errors import InvalidInput, Notice, RunError
-from resetfree.runs.ledger import read
+from resetfree.runs.file.ledger import read
 from resetfree.show.cli import main
 
 # On a busy machine a learner takes long to start, which is said aloud.

@@ -20,7 +20,7 @@ import resetfree as rf
 from resetfree.core.errors import InvalidInput, RunError, UnknownName
 from resetfree.core.plain_tree import decode, encode
 from resetfree.problems.contract import State
-from resetfree.runs import runfile
+from resetfree.runs.file import runfile
 from resetfree.runs.live import acting, places, remote_learner
 from resetfree.runs.live.assignment import Assignment
 from resetfree.runs.live.learner import Learner

@@ -15,6 +15,7 @@ from tensorboardX.proto.event_pb2 import Event
 
 import resetfree as rf
 from resetfree.core.errors import RunError
+from resetfree.problems.world import find_world
 from resetfree.runs.learn import Stopped
 from resetfree.runs.tracking import TensorBoard, marked, track_columns, tracked
 from resetfree.runs.tracking.tracker import PER_DECADE, ROUND, best_values
@@ -76,12 +77,12 @@ def test_a_resumed_run_shows_every_point_once(tmp_path: Path) -> None:
         if n == 70:
             raise KeyboardInterrupt
 
-    with pytest.raises(Stopped), tracked(stop, folder, "grid-v0", 200, {}) as progress:
+    with pytest.raises(Stopped), tracked(stop, folder, find_world("grid-v0"), 200) as progress:
         rf.learn("grid-v0", "linear-ucb", episodes=200, path=file, progress=progress)
     late = TensorBoard(folder)  # what a session that was killed wrote after its checkpoint
     late.write(90, {"lam": -1.0})
     late.close()
-    with tracked(stop, folder, "grid-v0", 200, {}, file) as progress:
+    with tracked(stop, folder, find_world("grid-v0"), 200, file) as progress:
         run = rf.learn("grid-v0", "linear-ucb", episodes=200, path=file, progress=progress, resume=True)
     assert_shows(folder, run)
 
@@ -97,12 +98,12 @@ def test_what_is_played_again_is_hidden_before_the_next_point(tmp_path: Path) ->
 
         return stop
 
-    with pytest.raises(Stopped), tracked(stop_at(last + 1), folder, "grid-v0", 2000, {}) as progress:
+    with pytest.raises(Stopped), tracked(stop_at(last + 1), folder, find_world("grid-v0"), 2000) as progress:
         rf.learn("grid-v0", "uniform", episodes=2000, path=file, progress=progress)
     late = TensorBoard(folder)
     late.write(1500, {"reward": -1.0})
     late.close()
-    with pytest.raises(Stopped), tracked(stop_at(last + 2), folder, "grid-v0", 2000, {}, file) as progress:
+    with pytest.raises(Stopped), tracked(stop_at(last + 2), folder, find_world("grid-v0"), 2000, file) as progress:
         rf.learn("grid-v0", "uniform", episodes=2000, path=file, progress=progress, resume=True)
     assert max(scalars(folder)["reward"]) == last
 
@@ -116,7 +117,7 @@ def test_a_run_that_was_played_already(tmp_path: Path) -> None:
 def test_without_a_folder_nothing_is_written_or_imported(tmp_path: Path) -> None:
     def note(game: object, this: object) -> None: ...
 
-    with tracked(note, None, "grid-v0", 10, {}) as progress:
+    with tracked(note, None, find_world("grid-v0"), 10) as progress:
         assert progress is note
     slow = ("tensorboardX", "pyarrow", "ray", "jax")
     code = f"import sys, resetfree.show.cli; print([m for m in {slow} if m in sys.modules])"

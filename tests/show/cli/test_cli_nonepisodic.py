@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import resetfree as rf
-from resetfree.players.nonepisodic import live
+from resetfree.players.tabular.nonepisodic import live
 from resetfree.show.cli import main
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.show.cli.commands import run, run_json
 
 import resetfree as rf
-from resetfree.runs.ledger import read
+from resetfree.runs.file.ledger import read
 
 PLAYER = ("--primal", "tests.runs.live.quick_players:Quick")
 WORDS = ("run", "gym:CartPole-v1", *PLAYER, "--dual", "constant-penalty", "--learner", "usual", "--out", "a.rfrun")

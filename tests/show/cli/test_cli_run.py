@@ -23,7 +23,7 @@ from resetfree.core.errors import RunError
 from resetfree.core.interrupts import STOPPING
 from resetfree.players import discover
 from resetfree.problems.action_spaces import Choices
-from resetfree.runs.ledger import read
+from resetfree.runs.file.ledger import read
 from resetfree.show.cli import main
 from resetfree.show.cli.progress import Display
 from resetfree.show.cli.wording import number

@@ -19,8 +19,7 @@ from resetfree.problems.contract import Intervention
 from resetfree.show.cli import app, main
 from resetfree.show.cli.certify import verdict
 from resetfree.show.cli.help_pages import Documented, words_of
-from resetfree.show.cli.run import summary
-from resetfree.show.cli.run_summary import _expected, headline, show_run
+from resetfree.show.cli.run_summary import _expected, headline, show_run, summary
 
 
 def every(command: click.Command, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:

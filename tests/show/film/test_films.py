@@ -17,8 +17,8 @@ from tests.show.cli.commands import run, run_json
 
 import resetfree as rf
 from resetfree.core.errors import InvalidInput, RunError
-from resetfree.runs import runfile
-from resetfree.runs.recorded import RecordedRound
+from resetfree.runs.file import runfile
+from resetfree.runs.file.recorded import RecordedRound
 from resetfree.show.film import film_files, film_plan
 from resetfree.show.film.film_files import Frame, write_film
 from resetfree.show.film.film_plan import MOST_FALLS, MOST_FRAMES, Moment, lives_of, scenes_of

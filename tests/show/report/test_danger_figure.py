@@ -10,7 +10,7 @@ import pytest
 
 import resetfree as rf
 from resetfree.core.errors import InvalidInput
-from resetfree.players.primal.rule_elimination import RuleElimination
+from resetfree.players.elimination.rule_elimination import RuleElimination
 from resetfree.problems.factors import Factor, Factors
 from resetfree.runs.recall import danger_of
 from resetfree.show.report.html import danger

@@ -143,7 +143,7 @@ def test_what_fails_comes_before_what_shines(files: Files, tmp_path: Path) -> No
     connection.close()
     write_report([file], tmp_path / "r.html")
     text = (tmp_path / "r.html").read_text()
-    assert text.index("A proved claim fails:") < text.index('class="headline"')
+    assert text.index("A claim that must hold fails:") < text.index('class="headline"')
 
 
 def test_early_learning_is_drawn_on_a_logarithmic_axis(files: Files) -> None:

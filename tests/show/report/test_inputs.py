@@ -185,7 +185,7 @@ def test_what_fails_stands_at_the_top(files: Files, tmp_path: Path) -> None:
         connection.execute("UPDATE rounds SET v_r = 7.99 WHERE k < 200")
     connection.close()
     write_report([file], tmp_path / "r.html")
-    assert "A proved claim fails:" in read(tmp_path / "r.html").text
+    assert "A claim that must hold fails:" in read(tmp_path / "r.html").text
 
 
 def test_interventions_are_listed(files: Files) -> None:

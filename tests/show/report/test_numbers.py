@@ -12,7 +12,7 @@ from tests.show.report.conftest import EPISODES
 from tests.show.report.reading import Page, read
 
 import resetfree as rf
-from resetfree.runs.runfile import connect, read_checkpoint
+from resetfree.runs.file.runfile import connect, read_checkpoint
 from resetfree.show.report.html import write_report
 from resetfree.show.report.html.bounds import rate
 from resetfree.show.report.html.groups import Group, collect

@@ -13,7 +13,7 @@ from tests.show.studio.serving import Served
 from tests.show.studio.test_browser import begin, episode, open_page, page
 
 import resetfree as rf
-from resetfree.runs import runfile
+from resetfree.runs.file import runfile
 from resetfree.runs.result import Run
 from resetfree.show.film import film_files
 from resetfree.show.film.game_film import MOST_STEPS, film_game, shown_episodes

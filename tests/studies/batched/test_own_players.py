@@ -13,9 +13,9 @@ from tests.studies.batched.same_rounds import assert_same_rounds
 import resetfree as rf
 from resetfree.game.contract import DualPlayer, Plan, PrimalPlayer, Round
 from resetfree.players import discover
-from resetfree.players.primal.linear_ucb import LinearUCB
-from resetfree.players.shared.batched.batched_backward import BatchedPlan, backward, exact_at
-from resetfree.players.shared.batched.form import BatchedForm, has_batched_form
+from resetfree.players.batched import BatchedForm, has_batched_form
+from resetfree.players.batched.passes import BatchedPlan, backward, exact_at
+from resetfree.players.linear.linear_ucb import LinearUCB
 from resetfree.problems.contract import Problem, State
 from resetfree.studies.engines.batched import faster_engine, play_batch
 

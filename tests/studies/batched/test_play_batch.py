@@ -13,9 +13,9 @@ from tests.studies.batched.same_rounds import assert_same_rounds, players
 
 import resetfree as rf
 from resetfree.players.algorithm1 import algorithm1
-from resetfree.players.baselines.ghosh_softmax import GhoshSoftmax
-from resetfree.players.primal.linear_ucb import LinearUCB
-from resetfree.players.shared.batched.batched_tables import shape_of
+from resetfree.players.batched.passes import shape_of
+from resetfree.players.linear.ghosh_softmax import GhoshSoftmax
+from resetfree.players.linear.linear_ucb import LinearUCB
 from resetfree.studies.engines.batched import (
     Batch,
     BatchStopped,

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from resetfree.core.errors import InvalidInput, RunError, UnknownName
-from resetfree.players.primal.uniform import Uniform
-from resetfree.players.shared.method import Method, Setting, penalised
+from resetfree.players.method import Method, Setting, penalised
+from resetfree.players.tabular.uniform import Uniform
 from resetfree.problems.fingerprint import fingerprint
 from resetfree.problems.finite.mdp import FiniteProblem
 from resetfree.runs.learn import learn

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.stats import poisson
 
+from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput
-from resetfree.problems.finite.transitions import Floats
 from resetfree.theory.certificates.anytime import (
     mixture_boundary,
     regret_lower,

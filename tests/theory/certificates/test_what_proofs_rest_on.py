@@ -15,9 +15,9 @@ from resetfree.core.certificate import Certificate
 from resetfree.game.capabilities import Proof
 from resetfree.players import discover
 from resetfree.players.dual.constant_penalty import ConstantPenalty
-from resetfree.players.primal.politex import Politex
-from resetfree.players.primal.support_elimination import SupportElimination
-from resetfree.players.primal.ucbvi import UCBVI
+from resetfree.players.elimination.support_elimination import SupportElimination
+from resetfree.players.tabular.politex import Politex
+from resetfree.players.tabular.ucbvi import UCBVI
 from resetfree.problems.contract import Problem
 from resetfree.theory.certificates import EVERY_PATH, OPTIMISM, RATES, certify
 

@@ -12,14 +12,14 @@ from typing import ClassVar
 
 import numpy as np
 
+from resetfree.core.arrays import Floats
 from resetfree.core.settings import Positive, PositiveBound
 from resetfree.game.capabilities import Comparator, DualHistory
 from resetfree.game.contract import Round, Statement
-from resetfree.players.shared.function_players import FunctionPlayer, FunctionState
-from resetfree.players.shared.multiplier_functions import FeasibleSet, Functions, bounded, signal, square_over
-from resetfree.players.shared.requirements import bound_of
+from resetfree.players.dual.function_players import FunctionPlayer, FunctionState
+from resetfree.players.dual.multiplier_functions import FeasibleSet, Functions, bounded, signal, square_over
+from resetfree.players.requirements import bound_of
 from resetfree.problems.contract import Problem
-from resetfree.problems.finite.transitions import Floats
 
 
 @dataclass(slots=True)

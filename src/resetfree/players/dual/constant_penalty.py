@@ -11,14 +11,14 @@ from typing import ClassVar
 
 import numpy as np
 
+from resetfree.core.arrays import Floats
 from resetfree.core.errors import NotCertifiable
 from resetfree.core.settings import NonNegative, PositiveBound
 from resetfree.game.capabilities import Comparator, DualHistory
 from resetfree.game.contract import DualPlayer, Plan, Round, Statement
-from resetfree.players.shared.batched.form import BatchedForm
-from resetfree.players.shared.requirements import bound_of
+from resetfree.players.batched import BatchedForm
+from resetfree.players.requirements import bound_of
 from resetfree.problems.contract import Problem, State
-from resetfree.problems.finite.transitions import Floats
 
 
 @dataclass(slots=True)
@@ -77,7 +77,7 @@ class ConstantPenalty(DualPlayer[ConstantPenaltyState]):
 
     def batched_form(self, problem: Problem, episodes: int) -> BatchedForm:
         """The same penalty in every row."""
-        from resetfree.players.shared.batched.batched_duals import Penalty
+        from resetfree.players.dual.batched import Penalty
 
         return BatchedForm(Penalty(), {"penalty": self._penalty()})
 

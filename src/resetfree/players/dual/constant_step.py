@@ -11,13 +11,13 @@ from typing import ClassVar
 
 import numpy as np
 
+from resetfree.core.arrays import Floats
 from resetfree.core.settings import Positive, PositiveBound
 from resetfree.game.capabilities import Comparator, DualHistory
 from resetfree.game.contract import Round, Statement
-from resetfree.players.shared.function_players import FixedStepPlayer, FunctionState
-from resetfree.players.shared.multiplier_functions import FeasibleSet, signal, square_over
+from resetfree.players.dual.function_players import FixedStepPlayer, FunctionState
+from resetfree.players.dual.multiplier_functions import FeasibleSet, signal, square_over
 from resetfree.problems.contract import Problem
-from resetfree.problems.finite.transitions import Floats
 
 
 @dataclass(slots=True)

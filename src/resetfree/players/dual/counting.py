@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from resetfree.core.settings import Positive
 from resetfree.game.contract import DualPlayer, Plan, Round, Statement
-from resetfree.players.shared.batched.form import BatchedForm
+from resetfree.players.batched import BatchedForm
 from resetfree.problems.contract import Problem, State
 
 
@@ -57,7 +57,7 @@ class Counting(DualPlayer[CountingState]):
 
     def batched_form(self, problem: Problem, episodes: int) -> BatchedForm:
         """A count per row."""
-        from resetfree.players.shared.batched.batched_duals import ResetCount
+        from resetfree.players.dual.batched import ResetCount
 
         return BatchedForm(ResetCount(), {"eta": float(self.eta)})
 

@@ -14,13 +14,13 @@ from typing import ClassVar
 
 import numpy as np
 
+from resetfree.core.arrays import Floats
 from resetfree.core.errors import NotCertifiable
 from resetfree.core.settings import NonNegative, Positive
 from resetfree.game.capabilities import Comparator, DualHistory, Phase
 from resetfree.game.contract import DualPlayer, Plan, Round, Statement
-from resetfree.players.shared.multiplier_functions import signal
+from resetfree.players.dual.multiplier_functions import signal
 from resetfree.problems.contract import Problem, State
-from resetfree.problems.finite.transitions import Floats
 
 
 @dataclass(slots=True)

@@ -19,9 +19,9 @@ from typing import ClassVar, Literal
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import PositiveBound
 from resetfree.game.contract import DualPlayer, Plan, Round, Statement
-from resetfree.players.shared.batched.form import BatchedForm
-from resetfree.players.shared.multiplier_functions import bounded, root, signal
-from resetfree.players.shared.requirements import bound_of
+from resetfree.players.batched import BatchedForm
+from resetfree.players.dual.multiplier_functions import bounded, root, signal
+from resetfree.players.requirements import bound_of
 from resetfree.problems.contract import Problem, State
 
 
@@ -84,7 +84,7 @@ class OneMultiplier(DualPlayer[OneMultiplierState]):
 
     def batched_form(self, problem: Problem, episodes: int) -> BatchedForm:
         """A multiplier per row."""
-        from resetfree.players.shared.batched.batched_duals import One
+        from resetfree.players.dual.batched import One
 
         fresh = self.init(problem, episodes, 0)
         return BatchedForm(One(self.first_start_only), {"eta": fresh.eta, "cap": fresh.cap})

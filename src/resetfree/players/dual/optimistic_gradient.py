@@ -12,13 +12,13 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from resetfree.core.arrays import Floats, Ints
 from resetfree.core.settings import Positive, PositiveBound
 from resetfree.game.capabilities import Comparator, DualHistory
 from resetfree.game.contract import Plan, Round, Statement
-from resetfree.players.shared.function_players import FixedStepPlayer, FunctionState
-from resetfree.players.shared.multiplier_functions import FeasibleSet, Theta, signal, square_over
+from resetfree.players.dual.function_players import FixedStepPlayer, FunctionState
+from resetfree.players.dual.multiplier_functions import FeasibleSet, Theta, signal, square_over
 from resetfree.problems.contract import Problem, State
-from resetfree.problems.finite.backward import Floats, Ints
 
 
 @dataclass(slots=True)

@@ -12,16 +12,16 @@ from typing import ClassVar
 
 import numpy as np
 
+from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import PositiveBound
 from resetfree.game.capabilities import Comparator, DualHistory, OnlineBound
 from resetfree.game.contract import Round, Statement
-from resetfree.players.shared.batched.form import BatchedForm
-from resetfree.players.shared.function_players import FunctionPlayer, FunctionState
-from resetfree.players.shared.multiplier_functions import SLACK, FeasibleSet, Line, Space, bounded, signal, square_over
-from resetfree.players.shared.requirements import bound_of
+from resetfree.players.batched import BatchedForm
+from resetfree.players.dual.function_players import FunctionPlayer, FunctionState
+from resetfree.players.dual.multiplier_functions import SLACK, FeasibleSet, Line, Space, bounded, signal, square_over
+from resetfree.players.requirements import bound_of
 from resetfree.problems.contract import Problem
-from resetfree.problems.finite.transitions import Floats
 from resetfree.theory.sets import Ball, OrthantBall
 
 
@@ -80,7 +80,7 @@ class ProjectedGradient(FunctionPlayer[FunctionState]):
 
     def batched_form(self, problem: Problem, episodes: int) -> BatchedForm:
         """A theta per row; sets whose projection needs a solver are refused."""
-        from resetfree.players.shared.batched.batched_duals import Gradient
+        from resetfree.players.dual.batched import Gradient
 
         among = self.choices(problem)
         if isinstance(among, Line):

@@ -12,14 +12,14 @@ from typing import ClassVar
 
 import numpy as np
 
+from resetfree.core.arrays import Floats
 from resetfree.core.errors import NotCertifiable
 from resetfree.core.settings import Count, NonNegative, PositiveBound
 from resetfree.game.capabilities import Comparator, DualHistory
 from resetfree.game.contract import DualPlayer, Plan, Round, Statement
-from resetfree.players.shared.multiplier_functions import bounded, root
-from resetfree.players.shared.requirements import bound_of
+from resetfree.players.dual.multiplier_functions import bounded, root
+from resetfree.players.requirements import bound_of
 from resetfree.problems.contract import Problem, State
-from resetfree.problems.finite.transitions import Floats
 
 
 @dataclass(slots=True)

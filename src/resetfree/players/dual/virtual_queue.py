@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from resetfree.game.contract import DualPlayer, Plan, Round, Statement
-from resetfree.players.shared.multiplier_functions import root, signal
-from resetfree.players.shared.requirements import no_margin
+from resetfree.players.dual.multiplier_functions import root, signal
+from resetfree.players.requirements import no_margin
 from resetfree.problems.contract import Problem, State
 
 

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.arrays import Floats
 from resetfree.core.state import dump, load, replay
 from resetfree.game.contract import DualPlayer, Plan, PrimalPlayer, Round
 from resetfree.game.delayed import Delay, DelayedGame, HeldPlan, begin_delayed, play_delayed
@@ -20,7 +21,6 @@ from resetfree.problems.action_spaces import ActionSpace, Box, Choices
 from resetfree.problems.contract import Policy, Problem, State
 from resetfree.problems.features import make_features
 from resetfree.problems.finite.mdp import FiniteMDP, FiniteProblem, model_behind
-from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.stepping import Step, SteppedProblem
 from resetfree.theory.assumptions.multipliers import dual_class
 

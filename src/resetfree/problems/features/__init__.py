@@ -15,9 +15,9 @@ from dataclasses import fields
 from typing import Any, ClassVar
 
 from resetfree.core.arguments import words
+from resetfree.core.arrays import Floats
 from resetfree.core.discovery import Registry, checked_class, classes_in
 from resetfree.core.settings import check_fields, check_names, expect
-from resetfree.problems.finite.transitions import Floats
 
 
 class Features(ABC):

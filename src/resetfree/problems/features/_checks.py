@@ -6,10 +6,10 @@ from abc import abstractmethod
 
 import numpy as np
 
+from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import expect
 from resetfree.problems.features import Features
-from resetfree.problems.finite.transitions import Floats
 
 MOST_FEATURES = 2000  # a linear player has a square matrix of this size for each action
 FARTHEST = 1e100  # states are clipped to this, so that squared distances do not overflow

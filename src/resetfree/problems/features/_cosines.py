@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from resetfree.core.arrays import Floats
 from resetfree.problems.features._checks import Compiled
 from resetfree.problems.features._kernels import cosines
 from resetfree.problems.features._scaling import Scaling
-from resetfree.problems.finite.transitions import Floats
 
 
 @dataclass

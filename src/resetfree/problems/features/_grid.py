@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from resetfree.core.arrays import Floats
 from resetfree.core.state import require
 from resetfree.problems.features._checks import Shares
 from resetfree.problems.features._scaling import fit_ends, has_bounds
-from resetfree.problems.finite.transitions import Floats
 
 
 @dataclass

@@ -9,12 +9,10 @@ import math
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from resetfree.core.arrays import Floats, Ints
 from resetfree.core.compiled import jit
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Pair: TypeAlias = tuple[float, float]
 
 # pi in three pieces of few bits: q times the first two is exact for every |q| below 2^20.

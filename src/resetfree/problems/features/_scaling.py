@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from resetfree.core.arrays import Floats
 from resetfree.core.state import require
-from resetfree.problems.finite.transitions import Floats
 
 REACH = 1e6  # z is clipped to it, so that nothing overflows
 WIDEST = 1e30  # bounds farther apart than this count as none

@@ -12,12 +12,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from resetfree.core.arrays import Floats
 from resetfree.core.settings import PositiveInt
 from resetfree.problems.features import FeatureMap
 from resetfree.problems.features._checks import affordable, seen
 from resetfree.problems.features._cosines import Cosines
 from resetfree.problems.features._scaling import fit_interval
-from resetfree.problems.finite.transitions import Floats
 
 
 @dataclass(frozen=True)

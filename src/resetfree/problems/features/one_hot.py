@@ -9,12 +9,12 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
+from resetfree.core.arrays import Floats
 from resetfree.core.settings import Range
 from resetfree.problems.features import FeatureMap
 from resetfree.problems.features._checks import MOST_FEATURES, Shares, seen
 from resetfree.problems.features._kernels import matches
 from resetfree.problems.features._scaling import has_bounds
-from resetfree.problems.finite.transitions import Floats
 
 
 @dataclass

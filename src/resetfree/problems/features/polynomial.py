@@ -13,12 +13,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.arrays import Floats
 from resetfree.core.settings import Count
 from resetfree.problems.features import FeatureMap
 from resetfree.problems.features._checks import Compiled, affordable, seen
 from resetfree.problems.features._kernels import monomials
 from resetfree.problems.features._scaling import Scaling, fit_interval
-from resetfree.problems.finite.transitions import Floats
 
 
 @dataclass

@@ -10,12 +10,12 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
+from resetfree.core.arrays import Floats
 from resetfree.core.settings import Positive, Range
 from resetfree.problems.features import FeatureMap
 from resetfree.problems.features._checks import MOST_FEATURES, Shares, seen
 from resetfree.problems.features._kernels import bumps
 from resetfree.problems.features._scaling import Scaling, fit_scaling
-from resetfree.problems.finite.transitions import Floats
 
 CANDIDATES = 5000  # states among which centres are chosen
 

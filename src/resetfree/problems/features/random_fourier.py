@@ -11,12 +11,12 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
+from resetfree.core.arrays import Floats
 from resetfree.core.settings import Positive, Range
 from resetfree.problems.features import FeatureMap
 from resetfree.problems.features._checks import MOST_FEATURES, seen
 from resetfree.problems.features._cosines import Cosines
 from resetfree.problems.features._scaling import fit_scaling, median_distance
-from resetfree.problems.finite.transitions import Floats
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from resetfree.core.arrays import Floats
 from resetfree.core.settings import Range
 from resetfree.problems.features import FeatureMap
 from resetfree.problems.features._checks import MOST_FEATURES, affordable, seen
 from resetfree.problems.features._grid import OnGrid, fit_marks, per_coordinate
 from resetfree.problems.features._kernels import interpolated
-from resetfree.problems.finite.transitions import Floats
 
 USUAL_SIZE = 300  # features at most if 'nodes' is None
 

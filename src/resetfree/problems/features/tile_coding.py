@@ -7,12 +7,12 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
+from resetfree.core.arrays import Floats
 from resetfree.core.settings import PositiveInt, Range, expect
 from resetfree.problems.features import FeatureMap
 from resetfree.problems.features._checks import MOST_FEATURES, seen
 from resetfree.problems.features._grid import OnGrid, fit_marks
 from resetfree.problems.features._kernels import tiles
-from resetfree.problems.finite.transitions import Floats
 
 
 @dataclass

@@ -10,13 +10,13 @@ from typing import Annotated, ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput
 from resetfree.core.naming import imported
 from resetfree.core.settings import Range, expect
 from resetfree.problems.features import FeatureMap, Features
 from resetfree.problems.features._checks import affordable, seen
 from resetfree.problems.features._scaling import fit_interval
-from resetfree.problems.finite.transitions import Floats
 
 Function: TypeAlias = Callable[[Floats], ArrayLike]
 ROUNDING = 1e-9  # by which a norm may exceed its bound

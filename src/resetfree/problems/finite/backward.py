@@ -12,12 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.arrays import Bools, Floats, Ints
 from resetfree.core.compiled import jit
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
-Ints = NDArray[np.int64]
-
 
 EPS = float(np.finfo(np.float64).eps)
 

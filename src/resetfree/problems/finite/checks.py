@@ -10,9 +10,10 @@ from numpy.typing import ArrayLike
 
 from resetfree.core import arguments
 from resetfree.core.arguments import as_array, is_sequence
+from resetfree.core.arrays import Bools, Floats
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import NonNegative, Range, accepts, expect
-from resetfree.problems.finite.transitions import ROW_SUM_TOLERANCE, Bools, Floats, Transitions, coarse, normalised
+from resetfree.problems.finite.transitions import ROW_SUM_TOLERANCE, Transitions, coarse, normalised
 
 LONGEST = 100_000  # actions per episode: plans have a row for each
 Horizon: TypeAlias = Annotated[int, Range(1, LONGEST)]

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from resetfree.core.arrays import Floats
 from resetfree.core.settings import expect
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.finite.transitions import Floats
 
 SHARED = ("n_states", "n_actions", "horizon", "boundary", "noise")
 

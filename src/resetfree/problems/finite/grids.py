@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from resetfree.core.arrays import Bools
 from resetfree.core.rational import simplest_fraction
 from resetfree.core.settings import expect
 from resetfree.problems.finite.mdp import GridLayout
-from resetfree.problems.finite.transitions import Bools
 
 MOVES = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1), "stay": (0, 0)}
 

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from resetfree.core.arguments import shown
+from resetfree.core.arrays import Bools, Floats
 from resetfree.core.errors import InvalidInput, NotCertifiable
 from resetfree.core.settings import check, expect
 from resetfree.problems.contract import ChoicePolicy, Description, Episode, Problem, State, draw
@@ -24,7 +25,7 @@ from resetfree.problems.finite import checks
 from resetfree.problems.finite.backward import Model
 from resetfree.problems.finite.rollout import move, pick, roll
 from resetfree.problems.finite.tabular_policy import LazyPolicy, as_policy
-from resetfree.problems.finite.transitions import Bools, Floats, Transitions, compress
+from resetfree.problems.finite.transitions import Transitions, compress
 
 Boundary: TypeAlias = Literal["physical", "literal"]
 DECIDING = ("start", "restart", "contexts", "noise", "boundary")  # affect episodes, besides the arrays of the model

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from resetfree.core.arrays import Ints
 from resetfree.core.compiled import jit
-from resetfree.problems.finite.backward import Ints, Model
+from resetfree.problems.finite.backward import Model
 
 
 @jit

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.arrays import Bools
 from resetfree.problems.finite import backward
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.finite.transitions import Bools
 
 
 @dataclass(frozen=True, eq=False)

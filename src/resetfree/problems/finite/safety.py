@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.arrays import Bools
 from resetfree.core.errors import AssumptionViolated
 from resetfree.problems.finite.findings import Finding
 from resetfree.problems.finite.mdp import FiniteMDP, check_model
 from resetfree.problems.finite.reachability import episode_ends
 from resetfree.problems.finite.safe_sets import safe_sets
-from resetfree.problems.finite.transitions import Bools
 
 START, RESTART, UNREACHED = -1, -2, -3
 

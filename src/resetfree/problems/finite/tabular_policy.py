@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from resetfree.core.arguments import as_array
+from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput
 from resetfree.problems.contract import ChoicePolicy, State
-from resetfree.problems.finite.transitions import Floats
 
 LARGEST_TABLE = 2_000_000_000  # bytes of a whole policy as one array
 

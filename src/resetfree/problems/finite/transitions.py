@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from resetfree.core.arguments import as_array
+from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import expect
 
 ROW_SUM_TOLERANCE = 1e-9
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,10 +10,11 @@ from typing import Annotated, Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 
+from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import Range, check
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.finite.transitions import Floats, Transitions
+from resetfree.problems.finite.transitions import Transitions
 
 T = TypeVar("T", Floats, float)
 ASK = "ask for help"

@@ -17,6 +17,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from resetfree.core.arrays import Floats
 from resetfree.core.errors import EnvironmentFailed, InvalidInput, NotCertifiable, Notice
 from resetfree.core.naming import one_line
 from resetfree.core.settings import expect
@@ -24,7 +25,7 @@ from resetfree.problems.action_spaces import Box, Choices
 from resetfree.problems.contract import Description, Episode, Note, Recorded, State, intervene
 from resetfree.problems.features import FeatureMap
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.finite.transitions import Floats, Transitions
+from resetfree.problems.finite.transitions import Transitions
 from resetfree.problems.gym.decoding import Decoder
 from resetfree.problems.gym.events import Condition, Decide
 from resetfree.problems.gym.flattening import space_form

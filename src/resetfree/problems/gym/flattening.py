@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from gymnasium import spaces
 
+from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput
-from resetfree.problems.finite.transitions import Floats
 
 WHOLE = "observation"  # the name of an observation without parts
 LARGE = 64 * 64  # numbers with two axes or more from which they are taken for an image

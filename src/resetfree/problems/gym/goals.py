@@ -15,10 +15,10 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput
 from resetfree.core.naming import one_line
 from resetfree.core.settings import expect
-from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.gym.events import Condition, Decide
 from resetfree.problems.gym.making import Env
 from resetfree.problems.gym.rewards import Unusable

@@ -12,7 +12,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from resetfree.problems.finite.transitions import Floats
+from resetfree.core.arrays import Floats
 from resetfree.problems.gym.goals import NEW_TASK, RESTART
 from resetfree.problems.gym.making import Env, layers
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput
 from resetfree.core.naming import one_line
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.gym.adapter import Terms
 from resetfree.problems.gym.goals import Goals
 from resetfree.problems.gym.rewards import Units, Unusable, learned

@@ -18,8 +18,8 @@ from __future__ import annotations
 import numpy as np
 from gymnasium import spaces
 
+from resetfree.core.arrays import Floats
 from resetfree.core.compiled import jit
-from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.machines.set_points import SetPointMachine, closeness
 
 JOINTS, SIZES = 6, (6, 6, 2)  # and the parts of an observation

@@ -19,7 +19,7 @@ from math import cos, sin
 import numpy as np
 from gymnasium import spaces
 
-from resetfree.problems.finite.transitions import Floats
+from resetfree.core.arrays import Floats
 from resetfree.problems.machines.set_points import SetPointMachine, closeness
 
 CART, LOAD, ROPE, GRAVITY = 2.0, 1.0, 1.0, 9.81  # kg, kg, m, m/s^2

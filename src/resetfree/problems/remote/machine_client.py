@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.arrays import Floats
 from resetfree.core.closing import Closes
 from resetfree.core.errors import ResetFreeError
 from resetfree.core.interrupts import SLICE
 from resetfree.core.settings import expect
-from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.remote.packets import (
     ANSWERS,
     CHECKSUM,

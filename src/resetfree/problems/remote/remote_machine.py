@@ -15,9 +15,9 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec
 
 from resetfree.core.arguments import words
+from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput, ResetFreeError
 from resetfree.core.settings import Range, check, expect
-from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.gym.adapter import GymProblem
 from resetfree.problems.gym.builder import from_gym
 from resetfree.problems.operators import Operator, OperatorReset

@@ -15,10 +15,10 @@ from typing import Annotated, Any, TypeAlias, TypedDict
 import numpy as np
 from gymnasium import spaces
 
+from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import Positive, Range, Rule, check
 from resetfree.core.values import shown
-from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.gym.flattening import NamedBox
 from resetfree.problems.remote.packets import MOST
 

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from resetfree.problems.finite.transitions import Floats
+from resetfree.core.arrays import Floats
 from resetfree.problems.machines.set_points import SetPointMachine
 from resetfree.problems.remote.packets import (
     ANSWERS,

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy import sparse
 
+from resetfree.core.arrays import Floats
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.finite.transitions import Floats
 
 LAYERS = 10_000  # steps of a problem with a table for each
 ANY = "*"  # in place of an action: every action

@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 
 import numpy as np
 
+from resetfree.core.arrays import Floats
 from resetfree.core.settings import Range
 from resetfree.problems.finite.contexts import with_contexts
 from resetfree.problems.finite.mdp import FiniteMDP, GridLayout
-from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.registry import register
 from resetfree.problems.zoo.grid import grid
 

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import beta as beta_function
 from scipy.special import betainc, betaincinv
 
+from resetfree.core.arrays import Bools, Floats
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import Count, Range, expect
 from resetfree.problems.continuum import Continuum, KnownRows
@@ -23,7 +24,6 @@ from resetfree.problems.contract import draw
 from resetfree.problems.features import FeatureMap, Features
 from resetfree.problems.finite.checks import LONGEST, Horizon
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.finite.transitions import Bools, Floats
 from resetfree.problems.registry import Size, register
 from resetfree.problems.stepping import Step, SteppedProblem
 from resetfree.problems.zoo.continuous_box import MOST_DIMENSIONS, ContinuousBoxMDP, box_instance

@@ -7,13 +7,13 @@ import dataclasses
 import numpy as np
 from numpy.typing import ArrayLike
 
+from resetfree.core.arrays import Floats
 from resetfree.core.settings import Fraction, expect
 from resetfree.problems.contract import ChoicePolicy, Episode, intervene
 from resetfree.problems.finite.checks import Horizon
 from resetfree.problems.finite.grids import MOVES, cell_names, grid_transitions
 from resetfree.problems.finite.mdp import FiniteMDP, FiniteProblem
 from resetfree.problems.finite.safety import close
-from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.operators import Automatic, Operator, Request
 from resetfree.problems.registry import STEP, register
 

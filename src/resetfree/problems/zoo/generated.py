@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.arrays import Bools
 from resetfree.core.settings import Count
 from resetfree.problems.finite.contexts import with_contexts
 from resetfree.problems.finite.grids import MOVES, cell_names, grid_transitions
 from resetfree.problems.finite.mdp import FiniteMDP, GridLayout
 from resetfree.problems.finite.safety import feasibility, unsafe_pairs
-from resetfree.problems.finite.transitions import Bools
 from resetfree.problems.registry import LAYER, STEP, register
 from resetfree.problems.zoo._tables import ANY, table_mdp, transitions
 from resetfree.problems.zoo.random_linear import drifting, random_linear

@@ -6,12 +6,12 @@ from typing import Annotated
 
 import numpy as np
 
+from resetfree.core.arrays import Bools
 from resetfree.core.settings import Count, Fraction, Range
 from resetfree.problems.finite.checks import LONGEST
 from resetfree.problems.finite.grids import cell_names, grid_transitions
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.safety import close
-from resetfree.problems.finite.transitions import Bools
 from resetfree.problems.registry import STEP, Size, register
 
 ACTIONS = ("up", "down", "left", "right")

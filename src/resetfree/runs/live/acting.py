@@ -16,11 +16,11 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,16 +29,18 @@ from resetfree.core.interrupts import Stop, held
 from resetfree.core.priority import Scheduling, take_highest
 from resetfree.core.settings import PositiveInt, check
 from resetfree.core.ticks import SECOND, Ticks
-from resetfree.game.contract import Round
+from resetfree.game.contract import DualPlayer, Plan, PrimalPlayer, Round
 from resetfree.game.delayed import DelayedGame, HeldPlan, policy_classes, reset_chance
-from resetfree.game.loop import FEEDBACK, Game, reset_if_due
-from resetfree.problems.contract import Episode, Note
+from resetfree.game.loop import Direct, Game, reset_if_due
+from resetfree.problems.contract import Episode, Note, Problem
 from resetfree.problems.operators import Operator
 from resetfree.problems.paced import Deadlines, Holding, rate_for, rollout_at_rate
 from resetfree.problems.stepping import SteppedProblem
 from resetfree.problems.world import World
-from resetfree.runs.ending import STOPPED, Budget, Ending
-from resetfree.runs.ledger import Ledger
+from resetfree.runs.file.ending import STOPPED, Ending
+from resetfree.runs.file.ledger import Ledger
+from resetfree.runs.file.recorded import checked
+from resetfree.runs.file.runfile import Checkpoint
 from resetfree.runs.live.assignment import Assignment
 from resetfree.runs.live.board_folder import board_folder
 from resetfree.runs.live.calling import Calling, SessionByTheClock
@@ -46,14 +48,13 @@ from resetfree.runs.live.places import LOWEST, Place, RayLearner
 from resetfree.runs.live.plan_reader import PlanReader
 from resetfree.runs.live.recorder import PlayedRound, Recorder
 from resetfree.runs.live.supervisor import Supervisor
-from resetfree.runs.recorded import checked
-from resetfree.runs.runfile import Checkpoint
-from resetfree.runs.session import Callback
-from resetfree.runs.setup import Setup
-from resetfree.runs.stuck import STUCK, WHEN_STUCK, Watch, advised
+from resetfree.runs.request import RunRequest
+from resetfree.runs.resuming import start_type
+from resetfree.runs.session import OpenRun
+from resetfree.runs.setup import Setup, rounds_of
+from resetfree.runs.stuck import STUCK, WHEN_STUCK, advised
 from resetfree.theory.oracle.exact import evaluator_of
 
-Progress: TypeAlias = Callable[[Game, Round], object]
 MAX_STALENESS = 100  # rounds
 LONG = 60.0  # seconds of waiting that are worth a word
 PAUSE = 0.002  # seconds between two looks while it waits
@@ -113,31 +114,14 @@ def go_on(setup: Setup, ledger: Ledger) -> None:
     game.fell = int(resets[-1]) + 1 if len(resets) else 0
 
 
-def act(
-    setup: Setup,
-    ledger: Ledger,
-    before: float,
-    clock: ByTheClock,
-    *,
-    as_text: bool,
-    progress: Progress | None,
-    every: float,
-    budget: Budget,
-    operator: Operator | None,
-    callbacks: tuple[Callback, ...],
-    watch: Watch,
-    shown: Path | None,
-) -> tuple[Ending | None, Checkpoint | None]:
-    """Play the rest of a run, after `before` seconds in earlier sessions.
-
-    as_text: whether starts are text in its file.
-    watch: for standing still, after the rounds so far.
-    shown: the file of the run as callbacks know it.
+def act(request: RunRequest, opened: OpenRun, clock: ByTheClock) -> tuple[Ending | None, Checkpoint | None]:
+    """Play the rest of a run, at its rate.
 
     Returns what ended it before its last episode, and the newest checkpoint of this call. Whatever is raised, the
     rounds so far are committed.
     """
-    game, began, file = setup.game, time.monotonic() - before, ledger.path
+    setup, ledger, watch, around = opened.setup, opened.ledger, opened.watch, request.around
+    game, began, file = setup.game, time.monotonic() - opened.before, ledger.path
     assert file is not None
     assert isinstance(game, DelayedGame)
     if setup.spec["feedback"] == "exact":
@@ -147,19 +131,24 @@ def act(
 
     def report(this: Round) -> None:
         game.stuck = watch.words
-        if progress is not None:
-            progress(game, this)
+        if around.progress is not None:
+            around.progress(game, this)
         calling.add(this)
 
-    session = SessionByTheClock(setup, file, shown, operator, began)
-    calling = Calling(callbacks, session, setup.world.problem.horizon / clock.deadlines.rate)
+    session = SessionByTheClock(setup, file, request.where.path, around.operator, began)
+    calling = Calling(around.callbacks, session, setup.world.problem.horizon / clock.deadlines.rate)
     with held() as stop, calling, board_folder() as folder, Supervisor(folder) as learner:
-        most, where = clock.max_staleness, clock.learner
-        learner.start(Assignment.of(setup, file, learner.folder, every=every, max_staleness=most, learner=where))
+        most, where, every = clock.max_staleness, clock.learner, request.where.checkpoint_every
+        patience = clock.deadlines.patience
+        learner.start(
+            Assignment.of(
+                setup, file, learner.folder, every=every, max_staleness=most, learner=where, patience=patience
+            )
+        )
         recorder = Recorder(
             ledger,
             learner,
-            as_text=as_text,
+            as_text=start_type(setup) == "TEXT",
             seconds=lambda: time.monotonic() - began,
             progress=report,
             oracle=evaluator_of(setup.world.mdp, setup.world.problem),
@@ -167,10 +156,10 @@ def act(
             pause=min(0.5 / clock.deadlines.rate, PAUSE),
         )
         with recorder, _quiet() as scheduling, PlanReader(learner.plans, policy_classes()) as plans:
-            acting = _Acting(setup, game, clock, learner, plans, recorder, calling, stop=stop, episodes=ledger.episodes)
+            acting = _Acting(setup, clock, _Others(learner, plans, recorder, calling), stop)
             acting.tell(f"The process that acts: {scheduling.words}")
             try:
-                ended = acting.play(*ledger.totals(), budget, operator, began)
+                ended = acting.play(ledger, request, began)
             finally:
                 acting.release()
             acting.end()
@@ -178,28 +167,25 @@ def act(
         return ended, recorder.newest
 
 
-class _Acting:
-    """The loop of a run."""
+class _Others(NamedTuple):
+    """What works beside the thread that acts."""
 
-    def __init__(
-        self,
-        setup: Setup,
-        game: DelayedGame,
-        clock: ByTheClock,
-        learner: Supervisor,
-        plans: PlanReader,
-        recorder: Recorder,
-        calling: Calling,
-        *,
-        stop: Stop,
-        episodes: int,
-    ) -> None:
-        problem = setup.world.problem
+    learner: Supervisor
+    plans: PlanReader
+    recorder: Recorder
+    calling: Calling
+
+
+class _Acting(Direct):
+    """The schedule of a run in real time: each round is played with the newest plan that is ready, and handed on."""
+
+    def __init__(self, setup: Setup, clock: ByTheClock, others: _Others, stop: Stop) -> None:
+        problem, game = setup.world.problem, setup.game
         assert isinstance(problem, SteppedProblem)
-        self._problem, self._game, self._clock, self._stop = problem, game, clock, stop
-        self._learner, self._plans, self._recorder, self._calling = learner, plans, recorder, calling
+        assert isinstance(game, DelayedGame)
+        self._setup, self._problem, self._game, self._clock, self._stop = setup, problem, game, clock, stop
+        self._learner, self._plans, self._recorder, self._calling = others
         self._asks = setup.spec.get("ask") == WHEN_STUCK
-        self._episodes, self._signal = episodes, FEEDBACK[setup.spec["feedback"]]
         self._ticks = Ticks(clock.deadlines.rate)
         self._plan: HeldPlan | None = None
         self._number, self._digest = 0, 0  # of the plan on its board
@@ -207,23 +193,25 @@ class _Acting:
         self._moved = False  # whether the safe action was commanded since the sensors of the next start
         self._notes: list[Note] = []
 
-    def tell(self, sentence: str, *, loud: bool = False) -> None:
-        """Record a sentence with the next round; warn of it at once if it is `loud`."""
-        self._notes.append(Note(self._game.k, sentence))
+    def tell(self, sentence: str, *, loud: bool = False, restart: str = "") -> None:
+        """Record a sentence with the next round; warn of it at once if it is `loud`.  restart: of a `Note`."""
+        self._notes.append(Note(self._game.k, sentence, restart=restart))
         if loud:
             warnings.warn(sentence, Notice, stacklevel=2)
 
-    def play(self, resets: int, steps: int, budget: Budget, operator: Operator | None, began: float) -> Ending | None:
-        """Play until all episodes are played, the budget is spent, or the user stops it; returns which of these.
+    def play(self, ledger: Ledger, request: RunRequest, began: float) -> Ending | None:
+        """Play until all episodes are played, a limit is reached, or the user stops it; returns which of these.
 
-        resets, steps: so far.  began: when the run would have begun in one session, on the monotonic clock.
+        began: when the run would have begun in one session, on the monotonic clock.
         """
-        game, episodes = self._game, self._episodes
+        game, episodes, (resets, steps) = self._game, ledger.episodes, ledger.totals()
+        rounds = rounds_of(self._setup, episodes=episodes, schedule=self)
         while isinstance(self._clock.learner, RayLearner) and self._learner.scheduling() is None and not self._stop:
             self._hear()  # a cluster that refuses it does so before anything is reset
             time.sleep(10 * PAUSE)
         while game.k < episodes and not self._stop:
-            ended = budget.spent(game.k, resets, steps, time.monotonic() - began) or self._calling.ending(game.k)
+            ended = request.how_long.spent(game.k, resets, steps, time.monotonic() - began)
+            ended = ended or self._calling.ending(game.k)
             if ended is not None:
                 return ended
             resets += self._is_stuck()
@@ -232,14 +220,13 @@ class _Acting:
                 # where the first round starts.
                 if game.k > 0 and self._newest_plan() is None:
                     break
-                self._reset(operator)
+                self._reset(request.around.operator)
             if game.k == 0:
                 self._learner.begin(game.s1)
-            plan = self._newest_plan()
-            if plan is None:
+            this = next(rounds, None)
+            if this is None:
                 break
-            episode = self._episode(plan)
-            resets, steps = resets + episode.reset, steps + len(episode.actions)
+            resets, steps = resets + this.episode.reset, steps + len(this.episode.actions)
         return Ending(game.k, "stopped", STOPPED) if self._stop and game.k < episodes else None
 
     def _is_stuck(self) -> bool:
@@ -294,25 +281,30 @@ class _Acting:
             done = [dataclasses.replace(one, k=self._game.k) for one in self._problem.interventions()]
             self._recorder.intervened(done)
 
-    def _episode(self, plan: HeldPlan) -> Episode:
-        """Play one round."""
-        game, problem, ticks = self._game, self._problem, self._ticks
-        k, s1 = game.k + 1, game.s1
-        chance = game.chance(problem.n_uniforms)
-        moved, self._moved = self._moved, False
-        episode = rollout_at_rate(problem, plan.plan.policy, s1, chance, ticks, self._clock.deadlines, moved=moved)
-        cost = self._signal(plan.plan, episode, None)
-        this = Round(k, s1, plan.lam, plan.plan, episode, cost, exact=None, based_on=plan.based_on)
-        timing = (plan.based_on, self._digest, ticks.missed, ticks.latest_ns / SECOND)
+    def plan(self, primal: PrimalPlayer[Any], dual: DualPlayer[Any], game: Game) -> tuple[int, float, Plan] | None:
+        """The newest plan that is ready; None if the user stops the run while there is none."""
+        found = self._newest_plan()
+        return None if found is None else found[:3]
+
+    def episode(self, problem: Problem, policy: Any, game: Game) -> Episode:
+        """Roll the policy out at the rate of the run."""
+        chance, moved = self._game.chance(problem.n_uniforms), self._moved
+        self._moved = False
+        deadlines = self._clock.deadlines
+        return rollout_at_rate(self._problem, policy, game.s1, chance, self._ticks, deadlines, moved=moved)
+
+    def learn(self, primal: PrimalPlayer[Any], dual: DualPlayer[Any], game: Game, this: Round) -> None:
+        """Hand the round on: it is committed by a thread, and learned from by another process."""
+        problem, ticks, k, episode = self._problem, self._ticks, this.k, this.episode
+        timing = (this.based_on, self._digest, ticks.missed, ticks.latest_ns / SECOND)
         notes, self._notes = [*self._notes, *problem.noted], []
         problem.noted.clear()
         own = {name: array.copy() for name, array in problem.saved().items()}
         self._recorder.add(PlayedRound(this, timing, notes, own))
         game.k, game.s1, game.why = k, episode.next_start, "reset"
-        game.fell = k if episode.reset else game.fell
+        self._game.fell = k if episode.reset else self._game.fell
         self._hear()
         gc.collect(1 if k % WHOLE else 2)
-        return episode
 
     def _hear(self) -> None:
         """What happened elsewhere: raises what ended the learner or the recorder."""
@@ -320,9 +312,11 @@ class _Acting:
         self._plans.check()
         self._learner.check()
         self._calling.check()
-        for told in (self._learner.told, self._calling.told):
-            while told:
-                self.tell(told.pop(0), loud=True)
+        while self._learner.told:
+            told = self._learner.told.pop(0)
+            self.tell(told.what, loud=True, restart=told.restart)
+        while self._calling.told:
+            self.tell(self._calling.told.pop(0), loud=True)
 
     def _newest_plan(self) -> HeldPlan | None:
         """The newest plan that the next round may be played with; waits for it only if there is none."""

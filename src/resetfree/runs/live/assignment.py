@@ -30,7 +30,7 @@ from resetfree.runs.setup import Setup
 FIRST, PLAYERS = b"f", b"p"  # kinds of messages: the first two;
 START, LOOK, END = b"s", b"l", b"e"  # where round 1 starts, that there are new rounds, that the run ends
 HEAD = 5
-LIMITS = ("every", "max_staleness", "lowest", "ray")
+LIMITS = ("every", "max_staleness", "lowest", "ray", "patience")
 MOST = 2**30  # bytes of a message
 
 
@@ -47,10 +47,19 @@ class Assignment:
     primal: PrimalPlayer[Any]
     dual: DualPlayer[Any]
     known: dict[str, Any] | None  # features of the problem, of one that is not made again by its name
+    patience: float = 120.0  # seconds, of `Deadlines`
 
     @classmethod
     def of(
-        cls, setup: Setup, file: Path, boards: Path, *, every: float, max_staleness: int, learner: Place
+        cls,
+        setup: Setup,
+        file: Path,
+        boards: Path,
+        *,
+        every: float,
+        max_staleness: int,
+        learner: Place,
+        patience: float,
     ) -> Assignment:
         """The assignment of a run; raises InvalidInput if another process cannot make its players or its features."""
         problem, known = setup.world.problem, None
@@ -67,6 +76,7 @@ class Assignment:
             primal=setup.primal,
             dual=setup.dual,
             known=known,
+            patience=patience,
         )
         for player in (setup.primal, setup.dual):
             check_importable(type(player))

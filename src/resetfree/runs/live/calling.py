@@ -18,8 +18,8 @@ from resetfree.core.closing import Closes
 from resetfree.core.interrupts import Stop
 from resetfree.game.contract import Plan, Round
 from resetfree.problems.operators import Operator
-from resetfree.runs.ending import Ending
-from resetfree.runs.ledger import read
+from resetfree.runs.file.ending import Ending
+from resetfree.runs.file.ledger import read
 from resetfree.runs.recall import TrainedPlayer
 from resetfree.runs.session import Callback, Callbacks, Session
 from resetfree.runs.setup import Setup

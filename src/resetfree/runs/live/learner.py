@@ -10,7 +10,7 @@ One plan is under way: a new one is made when a round that was played with the n
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from resetfree.core import state
@@ -21,13 +21,13 @@ from resetfree.game.contract import Round
 from resetfree.game.delayed import DelayedGame, HeldPlan, reset_chance, start_for_plan
 from resetfree.game.loop import FEEDBACK, learn_round
 from resetfree.problems.contract import State
-from resetfree.runs import runfile
-from resetfree.runs.extension import read_episodes
-from resetfree.runs.known_data import read_data, taught
+from resetfree.runs.data.dataset import read_data, taught
+from resetfree.runs.file import runfile
+from resetfree.runs.file.ending import read_episodes
+from resetfree.runs.file.recorded import RecordedRound, check_episode
 from resetfree.runs.live.assignment import Assignment
 from resetfree.runs.live.board import Posted
-from resetfree.runs.recorded import RecordedRound, check_episode
-from resetfree.runs.timed import restore_plans, saved_plans
+from resetfree.runs.resuming import restore_plans, saved_plans
 
 LEAST_REST = 20  # checkpoints take at most 1 / LEAST_REST of the time
 
@@ -50,9 +50,17 @@ class Learner(Closes):
     """The players' states after the rounds that were learned, and the plans that later rounds may be played with.
 
     plans, checkpoints: the boards.
+    advance: called after every piece of work.
     """
 
-    def __init__(self, assignment: Assignment, plans: Postbox, checkpoints: Postbox) -> None:
+    def __init__(
+        self,
+        assignment: Assignment,
+        plans: Postbox,
+        checkpoints: Postbox,
+        advance: Callable[[], object] = lambda: None,
+    ) -> None:
+        self._advance = advance
         self._primal, self._dual, self._file = assignment.primal, assignment.dual, assignment.file
         self._plans, self._checkpoints = plans, checkpoints
         self._every, self._most = assignment.every, assignment.max_staleness
@@ -100,6 +108,7 @@ class Learner(Closes):
         tree = {"k": self._game.k, "s1": self._game.s1, "arrays": {**arrays, **saved_plans(self._game)}}
         self._checkpoints.post(encode(tree), self._game.k)
         self._saved = self._game.k
+        self._advance()
 
     def close(self) -> None:
         """Close the run file."""
@@ -124,6 +133,7 @@ class Learner(Closes):
         game = self._game
         game.hold(self._primal, self._dual, game.ahead if game.k else self._first)
         self._plans.post(game.plans[game.k].data, game.k)
+        self._advance()
 
     def _follow(self) -> None:
         """Learn the rounds that were committed since; a plan that is missing is made again."""
@@ -183,6 +193,7 @@ class Learner(Closes):
                     f"The run file '{self._file}' lacks the plan of round {played.based_on}, which round {played.k} "
                     "was played with."
                 ) from None
+            self._advance()
             if game.k in needed:
                 game.hold(self._primal, self._dual, game.ahead)
         self._saved = 0 if checkpoint is None else checkpoint.k
@@ -196,7 +207,9 @@ class Learner(Closes):
     def _rounds(self, first: int, last: int = 2**62) -> Iterator[RecordedRound]:
         """Committed rounds, one by one."""
         with runfile.sentences(self._file):
-            yield from runfile.read_played(self._connection, self._file, first, last)
+            for played in runfile.read_played(self._connection, self._file, first, last):
+                self._advance()
+                yield played
 
     def _fresh(self) -> DelayedGame:
         episodes, seed = self._spec["episodes"], self._spec["seed"]

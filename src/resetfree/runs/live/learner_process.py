@@ -22,6 +22,7 @@ from resetfree.core.plain_tree import decode
 from resetfree.core.priority import Scheduling, take_lowest
 from resetfree.runs.live.assignment import END, START, Assignment, receive
 from resetfree.runs.live.board import Board
+from resetfree.runs.live.hanging import Progress
 from resetfree.runs.live.learner import Learner
 
 PLANS, CHECKPOINTS = "plans", "checkpoints"  # names of the boards
@@ -76,10 +77,12 @@ def main() -> None:
         with (
             Board.join(folder / PLANS) as plans,
             Board.join(folder / CHECKPOINTS) as checkpoints,
-            Learner(assignment, plans, checkpoints) as learner,
+            Progress(folder) as progress,
+            Learner(assignment, plans, checkpoints, progress.advance) as learner,
         ):
             while True:
                 ear.heard.clear()
+                progress.advance()
                 if ear.start_of_first is not None:
                     learner.begin(ear.start_of_first["start"])
                 learner.work(ending=ear.ending)

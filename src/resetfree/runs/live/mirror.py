@@ -17,8 +17,8 @@ import numpy as np
 from resetfree.core.closing import Closes
 from resetfree.core.errors import InvalidInput
 from resetfree.core.plain_tree import decode, encode
-from resetfree.runs.newfile import fill
-from resetfree.runs.runfile import start_type
+from resetfree.runs.file.newfile import fill
+from resetfree.runs.file.runfile import start_type
 
 Row: TypeAlias = tuple[Any, ...]
 BEGINNING = ("meta", "data", "checkpoints")  # tables that are copied before the first round, if they are there

@@ -1,12 +1,14 @@
 """The process that talks to a learner on Ray (extra ray), in the place of one that learns here: it never computes long.
 
 It is started and told by the process that acts, as a learner here is, and leaves the same messages beside the boards.
-An actor that died is replaced by a new one. If the cluster is lost, this process ends and is started again (Ray would
-end it anyway), and waits until the cluster answers. Sentences for the user go to its standard output.
+An actor that died, or hangs (`hanging`), is replaced by a new one. If the cluster is lost, this process ends and is
+started again (Ray would end it anyway), and waits until the cluster answers. Sentences for the user go to its standard
+output, each after the field `restart` of its note and a tab.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import sys
@@ -16,18 +18,20 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 from resetfree.core.errors import InvalidInput, RunError
 from resetfree.core.plain_tree import decode
 from resetfree.core.priority import take_low
 from resetfree.core.ray_cluster import check_reachable, first_line, import_ray, joined
+from resetfree.core.system import Activity, activity
 from resetfree.runs.live.assignment import FIRST, PLAYERS, raw_message, receive
 from resetfree.runs.live.board import Board
+from resetfree.runs.live.hanging import TICK, Progress, Vigil, given_up
 from resetfree.runs.live.learner_process import AGAIN, CHECKPOINTS, CLASS, IDLE, PLANS, RAISED, SAID, Ear, leave, said
 from resetfree.runs.live.places import RayLearner
 from resetfree.runs.live.relay import LearnerRaised, Relay
-from resetfree.runs.live.remote_learner import RemoteLearner
+from resetfree.runs.live.remote_learner import RemoteLearner, this_machine
 
 NICENESS = "RAY_worker_niceness"  # Ray's own name: that of its actors, if it is started here
 LOST = 4  # exit status of this process when the cluster is lost, which it has said
@@ -36,7 +40,11 @@ GONE = "lost.json"  # beside the boards while the cluster is lost
 SLICE = 0.5  # seconds after which a wait looks whether the run has ended
 LEAST_PAUSE, MOST_PAUSE = 0.05, 10.0  # seconds before an actor is replaced, or a cluster is looked for again
 LONG = 60.0  # seconds without a place for the actor that are worth a word
-UNAVAILABLE = 60.0  # seconds in which an actor that cannot be reached may come back
+PATIENCE = 300.0  # seconds that this process may wait for Ray in one piece: to be started, or joined
+UNAVAILABLE = 60.0  # seconds in which an actor that cannot be reached may come back;
+HEADLESS = 10.0  # the same if the head of its cluster could not be reached meanwhile, as after a power failure
+SILENT = 10.0  # seconds without an answer that are worth a word; the next one is due after twice as long
+PULSE = "pulse"  # the method that is answered while another one works, and its concurrency group
 FAREWELL = 4.0  # seconds in which the cluster may be left
 
 
@@ -44,12 +52,27 @@ class Ended(BaseException):
     """The process that acts has ended."""
 
 
+class Tell(Protocol):
+    """Says a sentence to the user."""
+
+    def __call__(self, sentence: str, restart: str = "") -> None:
+        """Say it.  restart: of its `Note`."""
+
+
 class ActorLost(Exception):
     """The actor died."""
 
 
+class ActorHung(ActorLost):
+    """The actor hangs."""
+
+
 class ClusterLost(Exception):
-    """The cluster cannot be reached any more."""
+    """The cluster cannot be reached any more.  since: when that began, on the monotonic clock; None: now."""
+
+    def __init__(self, why: str, since: float | None = None) -> None:
+        super().__init__(why)
+        self.since = time.monotonic() if since is None else since
 
 
 class RelayEar(Ear):
@@ -58,6 +81,7 @@ class RelayEar(Ear):
     def __init__(self, stream: BinaryIO, folder: Path) -> None:
         super().__init__(stream, folder)
         self.closed = threading.Event()
+        self.advance: Callable[[], object] = lambda: None  # called while this process waits: it does not hang
 
     def end(self) -> None:
         """Have this process end, soon."""
@@ -68,19 +92,53 @@ class RelayEar(Ear):
 
     def pause(self, seconds: float) -> None:
         """Wait, unless the process that acts has ended."""
+        self.advance()
         if self.closed.wait(seconds):
             raise Ended
+
+
+class Silence:
+    """Says, at longer and longer distances, for how long the learner has been out of reach.  since: monotonic."""
+
+    def __init__(self, since: float, tell: Tell) -> None:
+        self.since, self._tell, self._due = since, tell, SILENT
+        while self.seconds > self._due:  # which was said before
+            self._due *= 2.0
+
+    @property
+    def seconds(self) -> float:
+        """How long it has lasted."""
+        return time.monotonic() - self.since
+
+    def look(self) -> None:
+        """Say so if it is time."""
+        if self.seconds >= self._due:
+            self._due *= 2.0
+            self._tell(
+                f"The learner on Ray has been out of reach for {self.seconds:.0f} s: acting goes on, and the learner "
+                "too as soon as it is reached."
+            )
 
 
 class RayLink:
     """An actor of a cluster that was joined."""
 
-    def __init__(self, ray: Any, options: RayLearner, ear: RelayEar, tell: Callable[[str], None]) -> None:
-        self._ray, self._ear = ray, ear
+    def __init__(self, ray: Any, options: RayLearner, ear: RelayEar, tell: Tell, vigil: Vigil) -> None:
+        self._ray, self._ear, self._vigil = ray, ear, vigil
         self._reached = False
-        kind = ray.remote(num_cpus=options.cpus, num_gpus=options.gpus, memory=options.memory or None, max_restarts=0)(
-            RemoteLearner
-        )
+        self._address = options.address
+        vigil.begin()
+        self._pulse: Any = None  # the reference of an answer that has not come
+        self._silence = Silence(time.monotonic(), tell)
+        self._count = 0  # its progress, by the newest answer
+        self._pid = 0  # of its process, if that is on this machine
+        kind = ray.remote(
+            num_cpus=options.cpus,
+            num_gpus=options.gpus,
+            memory=options.memory or None,
+            max_restarts=0,
+            concurrency_groups={PULSE: 1},
+        )(RemoteLearner)
         try:
             self._actor = kind.remote()
         except (ray.exceptions.RayError, ConnectionError) as error:
@@ -90,15 +148,18 @@ class RayLink:
 
     def call(self, method: str, *arguments: Any) -> bytes:
         """The answer of the actor; asks again while it cannot be reached. Raises ActorLost or ClusterLost."""
-        errors, until = self._ray.exceptions, None
+        errors, since, headless = self._ray.exceptions, None, False
         while True:
             try:
                 return self._answer(getattr(self._actor, method).remote(*arguments))
             except errors.ActorUnavailableError as error:  # it may have been asked or not: asking twice does no harm
-                now = time.monotonic()
-                until = now + UNAVAILABLE if until is None else until
-                if now > until:
+                since = time.monotonic() if since is None else since
+                headless = headless or not self._has_head()
+                if time.monotonic() - since > (HEADLESS if headless else UNAVAILABLE):
+                    if headless:
+                        raise ClusterLost(f"its head did not answer for {HEADLESS:g} s", since) from error
                     raise ActorLost("it could not be reached for too long") from error
+                self._silence.look()
                 self._ear.pause(SLICE)
             except errors.RayActorError as error:
                 raise ActorLost(_last_line(error)) from error
@@ -111,14 +172,52 @@ class RayLink:
         """Wait for an answer, for as long as the learner computes."""
         long = time.monotonic() + LONG
         while not self._ray.wait([reference], timeout=SLICE)[0]:
-            if self._ear.closed.is_set():
-                raise Ended
+            self._ear.pause(0.0)
+            if self._reached:
+                self._watch()
             if not self._reached and time.monotonic() > long:
                 long = float("inf")
                 self._tell(self._waiting)
         answer: bytes = self._ray.get(reference)
-        self._reached = True
+        self._reached, self._silence = True, Silence(time.monotonic(), self._tell)
         return answer
+
+    def _watch(self) -> None:
+        """Look whether the actor goes on with what it was asked; raises ActorHung."""
+        if self._pulse is None:
+            self._pulse = self._actor.pulse.options(concurrency_group=PULSE).remote()
+        doing = activity(self._pid) if self._pid else None
+        if self._ray.wait([self._pulse], timeout=TICK)[0]:
+            reference, self._pulse = self._pulse, None
+            try:
+                found = decode(self._ray.get(reference), {})
+            except self._ray.exceptions.RayError:  # which the answer that is waited for will say too
+                return
+            self._silence = Silence(time.monotonic(), self._tell)
+            if (one := found["activity"]) is not None:
+                doing = Activity(frozenset(one["states"]), one["seconds"])
+            self._count = found["progress"]
+        self._silence.look()
+        if (why := self._vigil.see(time.monotonic(), self._count, doing)) is not None:
+            raise ActorHung(why if doing is not None else f"it did not answer for {self._silence.seconds:.0f} s")
+
+    def about(self) -> dict[str, Any]:
+        """Where the actor is, and which version it has."""
+        found: dict[str, Any] = decode(self.call("about"), {})
+        if found["machine"] == this_machine():
+            with suppress(OSError):  # another container on this machine has other numbers
+                is_one = Path(f"/proc/{found['pid']}/cmdline").read_bytes().startswith(b"ray::")
+                self._pid = found["pid"] if is_one else 0
+        return found
+
+    def _has_head(self) -> bool:
+        """Whether the head of the cluster answers, as far as that can be known."""
+        try:
+            if self._address is not None:
+                check_reachable(self._address)
+        except RunError:
+            return False
+        return True
 
     def close(self) -> None:
         """End the actor, if it can be reached; one that is not busy removes what it has written first."""
@@ -130,13 +229,13 @@ class RayLink:
 class RayProcess:
     """The work of this process.  first, players: the messages of its assignment."""
 
-    def __init__(self, first: bytes, players: bytes, ear: RelayEar, tell: Callable[[str], None]) -> None:
+    def __init__(self, first: bytes, players: bytes, ear: RelayEar, tell: Tell) -> None:
         about = decode(first, {})
         self._assignment = raw_message(FIRST, first) + raw_message(PLAYERS, players)
         self._file, self._folder = Path(about["file"]), Path(about["boards"])
         self._options = RayLearner(**about["ray"])
         self._lowest: bool = about["lowest"]
-        self._ear, self._tell = ear, tell
+        self._ear, self._tell, self._vigil = ear, tell, Vigil(about["patience"])
 
     @property
     def _cluster(self) -> str:
@@ -174,13 +273,21 @@ class RayProcess:
 
     def _await_cluster(self) -> None:
         """Wait until the address answers, if it is one of a port."""
-        pause = LEAST_PAUSE
+        pause, silence = LEAST_PAUSE, Silence(self._lost_since(), self._tell)
         while self._options.address is not None:
+            silence.look()
             try:
                 return check_reachable(self._options.address)
             except RunError:
                 pause = min(2.0 * pause, MOST_PAUSE)
                 self._ear.pause(pause)
+
+    def _lost_since(self) -> float:
+        """When the cluster was lost, on the monotonic clock."""
+        try:
+            return float(json.loads((self._folder / GONE).read_text())["since"])
+        except OSError:  # it was this process that was lost
+            return time.monotonic()
 
     def _check_room(self, ray: Any) -> None:
         """Refuse what the whole cluster does not have: Ray would wait for it without a word."""
@@ -196,13 +303,17 @@ class RayProcess:
         """Replace the actor whenever it died."""
         pause = LEAST_PAUSE
         while True:
-            link = RayLink(ray, self._options, self._ear, self._tell)
+            link = RayLink(ray, self._options, self._ear, self._tell, self._vigil)
             try:
                 self._serve(link)
+            except ActorHung as error:
+                if not self._vigil.hung():
+                    raise RunError(given_up(str(error))) from error
+                self._tell(f"The learner on Ray hung ({error}) and was killed: {AGAIN}", "hung")
             except ActorLost as error:
                 if not (self._folder / CLASS).exists():
                     raise RunError(f"The learner cannot start on the Ray cluster {self._cluster}: {error}.") from error
-                self._tell(f"The learner on Ray ended ({error}): {AGAIN}")
+                self._tell(f"The learner on Ray ended ({error}): {AGAIN}", "ended")
             finally:
                 link.close()
             self._ear.pause(pause)
@@ -210,7 +321,7 @@ class RayProcess:
 
     def _serve(self, link: RayLink) -> None:
         """Send rounds to one actor, and post what comes back, until it dies."""
-        self._introduce(decode(link.call("about"), {}))
+        self._introduce(link.about())
         with (
             Board.join(self._folder / PLANS) as plans,
             Board.join(self._folder / CHECKPOINTS) as checkpoints,
@@ -219,8 +330,8 @@ class RayProcess:
             relay.assign(self._assignment)
             while True:
                 self._ear.heard.clear()
-                if self._ear.closed.is_set():
-                    raise Ended
+                self._ear.pause(0.0)
+                self._vigil.planned(plans.newest().number)
                 if not relay.exchange(self._ear.start_of_first, ending=self._ear.ending):
                     self._ear.heard.wait(IDLE)
 
@@ -234,8 +345,9 @@ class RayProcess:
         words = f"It is an actor of the Ray cluster {self._cluster}, on node '{about['node']}' ({self._options.words})."
         leave(self._folder / CLASS, {"name": "ray", "words": words, "pid": about["pid"]})
         if (self._folder / GONE).exists():
+            seconds = time.monotonic() - self._lost_since()
             (self._folder / GONE).unlink()
-            self._tell("The learner on Ray is reached again.")
+            self._tell(f"The learner on Ray is reached again, after {seconds:.0f} s.")
 
 
 def main() -> None:
@@ -248,9 +360,9 @@ def main() -> None:
     except EOFError:
         return
 
-    def tell(sentence: str) -> None:
+    def tell(sentence: str, restart: str = "") -> None:
         with suppress(OSError):
-            out.write(" ".join(sentence.split()).encode() + b"\n")
+            out.write(f"{restart}\t{' '.join(sentence.split())}\n".encode())
 
     about = decode(first, {})
     folder, ear = Path(about["boards"]), RelayEar(stream, Path(about["boards"]))
@@ -258,14 +370,16 @@ def main() -> None:
     try:
         if not about["lowest"]:
             os.environ.setdefault(NICENESS, "0")
+        ear.advance = Progress(folder).advance
         RayProcess(first, players, ear, tell).run()
     except Ended:
         os._exit(0)
     except ClusterLost as error:
         if not (folder / GONE).exists():
-            leave(folder / GONE, {"words": str(error)})
+            leave(folder / GONE, {"words": str(error), "since": error.since})
             tell(
-                f"The Ray cluster is lost ({error}): acting goes on, and rounds wait in the run file until it is back."
+                f"The Ray cluster is lost ({error}): acting goes on, and rounds wait in the run file until it is back.",
+                "ended",
             )
         os._exit(LOST)
     except BaseException as error:

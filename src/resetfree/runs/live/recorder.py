@@ -19,10 +19,10 @@ from resetfree.core.priority import take_highest
 from resetfree.game.contract import Round
 from resetfree.game.delayed import reset_chance
 from resetfree.problems.contract import Intervention, Note, State
-from resetfree.runs.columns import COLUMNS, columns_of
-from resetfree.runs.ledger import Arrays, Ledger
+from resetfree.runs.file.columns import COLUMNS, columns_of
+from resetfree.runs.file.ledger import Arrays, Ledger
+from resetfree.runs.file.runfile import Checkpoint, plain_row
 from resetfree.runs.live.supervisor import Supervisor
-from resetfree.runs.runfile import Checkpoint, plain_row
 from resetfree.runs.stuck import Watch
 
 Job: TypeAlias = Callable[[], object]

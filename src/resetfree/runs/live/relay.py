@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from resetfree.core.closing import Closes
 from resetfree.core.errors import ResetFreeError, RunError
 from resetfree.core.plain_tree import decode, encode
-from resetfree.runs import runfile
+from resetfree.runs.file import runfile
 from resetfree.runs.live.board import Board
 from resetfree.runs.live.mirror import beginning, rounds_after
 from resetfree.runs.live.remote_learner import this_machine

@@ -22,7 +22,7 @@ import numpy as np
 
 from resetfree.core.plain_tree import decode, encode
 from resetfree.core.priority import take_lowest
-from resetfree.core.system import is_alive
+from resetfree.core.system import activity, is_alive
 from resetfree.runs.live.assignment import Assignment
 from resetfree.runs.live.board import Posted
 from resetfree.runs.live.learner import Learner
@@ -58,19 +58,28 @@ class Outbox:
 
 
 class RemoteLearner:
-    """The learner of one run; its methods are called one at a time."""
+    """The learner of one run; its methods are called one at a time, but for `pulse`."""
 
     def __init__(self) -> None:
         remove_leftovers()
         self._folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
-        self._mirror = Mirror(self._folder / "run.rfrun")
+        self._mirror: Mirror | None = None  # made by the thread that uses it
+        self._progress = 0  # see `hanging`
         self._learner: Learner | None = None
         self._plans, self._checkpoints = Outbox(-1), Outbox(-1)
         self._assigned = b""
 
     def about(self) -> bytes:
         """Where it is, and which version it has."""
-        return encode({"version": version("resetfree"), "node": platform.node(), "pid": os.getpid()})
+        return encode(
+            {"version": version("resetfree"), "node": platform.node(), "machine": this_machine(), "pid": os.getpid()}
+        )
+
+    def pulse(self) -> bytes:
+        """How far it has come, and what its threads do; the only method that is called while another one works."""
+        found = activity(os.getpid())
+        doing = None if found is None else {"states": "".join(sorted(found.states)), "seconds": found.seconds}
+        return encode({"progress": self._progress, "activity": doing})
 
     def assign(self, assignment: bytes, machine: str, posted: int) -> bytes:
         """Take an assignment.
@@ -79,12 +88,15 @@ class RemoteLearner:
         posted: the round that the newest plan over there rests on, -1 if there is none.
         """
         self._assigned, self._plans = assignment, Outbox(posted)
+        self._mirror = self._mirror or Mirror(self._folder / "run.rfrun")
         if machine == this_machine() and Assignment.receive(io.BytesIO(assignment)).lowest:
             take_lowest()
         return b""
 
     def begin(self, number: int, part: bytes) -> bytes:
         """Take a part of the beginning of the run file, see `Mirror.begin`."""
+        assert self._mirror is not None
+        self._advance()
         return encode({"parts": self._mirror.begin(number, part)})
 
     def work(self, request: bytes, rounds: bytes) -> bytes:
@@ -96,6 +108,8 @@ class RemoteLearner:
         Returns {"k": newest round here, "plan": ..., "checkpoint": ..., "raised": ...}, each of the last three None or
         what there is.
         """
+        assert self._mirror is not None
+        self._advance()
         asked = decode(request, {})
         k = self._mirror.add(rounds)
         raised = None if asked["more"] or k < asked["last"] else self._learn(asked)
@@ -106,16 +120,21 @@ class RemoteLearner:
         """Remove what it has written; nothing more may be asked."""
         if self._learner is not None:
             self._learner.close()
-        self._mirror.close()
+        if self._mirror is not None:
+            self._mirror.close()
         shutil.rmtree(self._folder, ignore_errors=True)
         return b""
 
+    def _advance(self) -> None:
+        self._progress += 1
+
     def _learn(self, asked: dict[str, Any]) -> dict[str, Any] | None:
+        assert self._mirror is not None
         try:
             if self._learner is None:  # not before: all rounds so far are there now
                 assignment = Assignment.receive(io.BytesIO(self._assigned))
                 here = dataclasses.replace(assignment, file=self._mirror.path)
-                self._learner = Learner(here, self._plans, self._checkpoints)
+                self._learner = Learner(here, self._plans, self._checkpoints, self._advance)
             if asked["first"] is not None:
                 self._learner.begin(asked["first"]["start"])
             self._learner.work(ending=asked["ending"])

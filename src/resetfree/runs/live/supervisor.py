@@ -1,7 +1,8 @@
 """The process that acts watches over the one that learns: it starts it, tells it of new rounds, and starts it again.
 
-A learner that was killed is started again, after a pause that doubles; it finds everything in the run file. One that
-raised would raise again: the run ends with its sentence.
+A learner that was killed is started again, after a pause that doubles; it finds everything in the run file. So is one
+that hangs (`hanging`), after it was killed with all that it has started. One that raised would raise again: the run
+ends with its sentence, and so it does when learners hang time after time.
 """
 
 from __future__ import annotations
@@ -16,19 +17,30 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from resetfree.core import errors
 from resetfree.core.closing import Closes
 from resetfree.core.errors import ResetFreeError, RunError
+from resetfree.core.priority import take_highest
+from resetfree.core.system import activity, kill_group
 from resetfree.problems.contract import State
 from resetfree.runs.live import learner_process as process
 from resetfree.runs.live import ray_process
 from resetfree.runs.live.assignment import END, LOOK, Assignment, message, start_message
 from resetfree.runs.live.board import Board
+from resetfree.runs.live.hanging import TICK, Progress, Vigil, given_up
 
 LEAST_PAUSE, MOST_PAUSE = 0.05, 10.0  # seconds before a learner is started again
 PATIENCE = 5.0  # seconds in which a learner must end when it is told to
 LOOKING, ENDING = message(LOOK), message(END)
+
+
+class Told(NamedTuple):
+    """A sentence about the learner."""
+
+    what: str
+    restart: str = ""  # of a `Note`
 
 
 class Supervisor(Closes):
@@ -40,20 +52,28 @@ class Supervisor(Closes):
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.plans, self.checkpoints = Board.make(folder / process.PLANS), Board.make(folder / process.CHECKPOINTS)
-        self.told: list[str] = []
+        self._progress = Progress.make(folder)
+        self.told: list[Told] = []
         self.failure: ResetFreeError | None = None
         self.starts = 0  # how often it was started
         self._first = b""  # the message that says where round 1 starts
         self._lock = threading.Lock()  # of the pipe, which is another one after a restart
         self._ending = threading.Event()
         self._child: subprocess.Popen[bytes] | None = None
-        self._watch: threading.Thread | None = None
+        self._newest: subprocess.Popen[bytes] | None = None  # the same, before it has its assignment
+        self._hung = ""  # why it was killed
+        self._threads: list[threading.Thread] = []
 
     def start(self, assignment: Assignment) -> None:
         """Start the learner, and watch over it."""
+        vigil = Vigil(assignment.patience if assignment.ray is None else ray_process.PATIENCE)
+        self._threads = [
+            threading.Thread(target=self._watch, args=(vigil,), daemon=True),
+            threading.Thread(target=self._keep, args=(assignment, vigil), daemon=True),
+        ]
+        self._threads[0].start()
         self._begin(assignment)
-        self._watch = threading.Thread(target=self._keep, args=(assignment,), daemon=True)
-        self._watch.start()
+        self._threads[1].start()
 
     @property
     def pid(self) -> int:
@@ -98,10 +118,16 @@ class Supervisor(Closes):
             try:
                 child.wait(PATIENCE)
             except subprocess.TimeoutExpired:
+                kill_group(child.pid)
                 child.kill()
                 child.wait()
-        if self._watch is not None:
-            self._watch.join()
+        if self._newest is not None and self._newest is not child:  # it does not read its assignment
+            kill_group(self._newest.pid)
+            self._newest.kill()
+        for thread in self._threads:
+            if thread.ident is not None:  # it was started
+                thread.join()
+        self._progress.close()
         self.plans.close()
         self.checkpoints.close()
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -112,6 +138,7 @@ class Supervisor(Closes):
         # In a session of its own: Ctrl-C in a terminal is for the process that acts. What it prints is no result.
         child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out, start_new_session=True, bufsize=0)
         assert child.stdin is not None
+        self._newest = child
         view = memoryview(assignment.messages)
         with suppress(BrokenPipeError):  # it has ended already
             while view:
@@ -131,7 +158,27 @@ class Supervisor(Closes):
             with suppress(BrokenPipeError):
                 child.stdin.write(data)
 
-    def _keep(self, assignment: Assignment) -> None:
+    def _watch(self, vigil: Vigil) -> None:
+        """Kill the learner whenever it hangs."""
+        take_highest()  # the thread that acts would wait for one that holds the interpreter and gets no processor
+        watched = None
+        while not self._ending.wait(TICK):
+            child = self._newest
+            if child is not watched:
+                vigil.begin()
+                watched, self._hung = child, ""
+            if child is None or child.returncode is not None or self._hung:
+                continue
+            count = self._progress.count
+            vigil.planned(self.plans.newest().number)
+            # Nothing is looked up of a learner that goes on.
+            why = vigil.see(time.monotonic(), count, None if vigil.is_new(count) else activity(child.pid))
+            if why is not None:
+                self._hung = why
+                kill_group(child.pid)
+                child.kill()
+
+    def _keep(self, assignment: Assignment, vigil: Vigil) -> None:
         """Start the learner again whenever it was killed."""
         pause = LEAST_PAUSE
         while True:
@@ -140,7 +187,8 @@ class Supervisor(Closes):
             if self._child.stdout is not None:
                 with self._child.stdout as sentences:
                     for line in sentences:
-                        self.told.append(line.decode(errors="replace").strip())
+                        restart, _, sentence = line.decode(errors="replace").strip("\n").partition("\t")
+                        self.told.append(Told(sentence, restart))
             status = self._child.wait()
             if self._ending.is_set():
                 return
@@ -148,8 +196,13 @@ class Supervisor(Closes):
             if found is not None:
                 self.failure = _failure(found)
                 return
-            if status != ray_process.LOST:  # which has said why
-                self.told.append(f"The learner ended ({_why(status)}): {process.AGAIN}")
+            if self._hung:
+                if not vigil.hung():
+                    self.failure = RunError(given_up(self._hung))
+                    return
+                self.told.append(Told(f"The learner hung ({self._hung}) and was killed: {process.AGAIN}", "hung"))
+            elif status != ray_process.LOST:  # which has said why
+                self.told.append(Told(f"The learner ended ({_why(status)}): {process.AGAIN}", "ended"))
             if time.monotonic() - begun > MOST_PAUSE:  # it is not its start that fails
                 pause = LEAST_PAUSE
             if self._ending.wait(pause):

@@ -14,16 +14,16 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.arrays import Floats
 from resetfree.core.closing import Closes
 from resetfree.game.contract import Round
 from resetfree.game.loop import Game
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.registry import PROBLEMS
-from resetfree.problems.world import World, find_world
-from resetfree.runs.columns import COLUMNS, columns_of
+from resetfree.problems.world import World
+from resetfree.runs.file.columns import COLUMNS, columns_of
+from resetfree.runs.file.ledger import read
 from resetfree.runs.learn import Progress
-from resetfree.runs.ledger import read
 from resetfree.runs.tracking.marks import marked
 from resetfree.runs.tracking.tensorboard import TensorBoard
 from resetfree.theory.oracle.dynamic_programming import solve
@@ -75,26 +75,20 @@ class Tracker(Closes):
 
 @contextmanager
 def tracked(
-    progress: Progress,
-    folder: Path | None,
-    problem: str | World,
-    episodes: int,
-    options: Mapping[str, Any],
-    resumed: Path | None = None,
+    progress: Progress, folder: Path | None, world: World, episodes: int, resumed: Path | None = None
 ) -> Iterator[Progress]:
     """The `progress` of a run, combined with a tracker if a folder is given for TensorBoard files.
 
     resumed: the run file, if the run is resumed.
 
-    Regret needs V*, so a problem that is given by name is made a second time. That is done for registered problems
-    only: a user's own may be hardware.
+    Regret needs V*, which is computed for registered problems only.
     """
     if folder is None:
         yield progress
         return
     best, before, k = None, None, None
-    if PROBLEMS.knows(problem.name if isinstance(problem, World) else problem):
-        best = best_values(find_world(problem, options).mdp)
+    if PROBLEMS.knows(world.name):
+        best = best_values(world.mdp)
     if resumed is not None:
         contents = read(resumed)
         k = contents.k

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 from rich.console import Console
@@ -12,8 +13,8 @@ from rich.text import Text
 from resetfree.core.certificate import plain
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import check_names
-from resetfree.players.shared.method import Method
-from resetfree.show.cli.common import FILE, emit, stop
+from resetfree.players.method import Method
+from resetfree.show.cli.common import FILE, as_record, emit, stop
 from resetfree.show.cli.common import as_json as json_option
 from resetfree.show.cli.help_pages import Documented
 from resetfree.show.cli.progress import TrialsDisplay
@@ -22,11 +23,26 @@ from resetfree.show.report.pareto import draw_pareto
 from resetfree.studies.engines.runner import StudyStopped
 from resetfree.studies.suites.methods import methods
 from resetfree.studies.suites.results import Results
-from resetfree.studies.suites.standings import compare
+from resetfree.studies.suites.standings import Summary, compare
 from resetfree.studies.suites.suite import SUITES, find_suite, split_names
 from resetfree.studies.suites.suite_runner import run_suite
 
 WIDTH = 128  # characters that a table takes at least
+
+
+class _Options(NamedTuple):
+    """The words of the command."""
+
+    suite: str
+    out: Path | None
+    jobs: int | None
+    seeds: int | None
+    chosen: str | None
+    problems: str | None
+    redo: str | None
+    overwrite: bool
+    docs: Path | None
+    as_json: bool
 
 
 @click.command(
@@ -51,57 +67,36 @@ WIDTH = 128  # characters that a table takes at least
     "--docs", type=FILE, help="Also write the results as pages: this Markdown file, and one per problem beside it."
 )
 @json_option
-def bench(
-    suite: str,
-    out: Path | None,
-    jobs: int | None,
-    seeds: int | None,
-    chosen: str | None,
-    problems: str | None,
-    redo: str | None,
-    overwrite: bool,
-    docs: Path | None,
-    as_json: bool,
-) -> None:
+@as_record(_Options)
+def bench(given: _Options) -> None:
     """Compare all methods on the problems of a suite.
 
     Every method gets the same random numbers. Ctrl-C saves; the same command continues.
     """
+    suite, docs = given.suite, given.docs
     labels = [case.label for case in SUITES[suite].cases]
-    what = find_suite(suite, None if problems is None else split_names(problems, labels), seeds)
-    players, again = _methods(chosen, learners=what.learners), [] if redo is None else _methods(redo)
-    file = out or Path("bench") / f"{suite}.jsonl"
+    what = find_suite(suite, None if given.problems is None else split_names(given.problems, labels), given.seeds)
+    players = _methods(given.chosen, learners=what.learners)
+    again = [] if given.redo is None else _methods(given.redo)
+    file = given.out or Path("bench") / f"{suite}.jsonl"
     if not file.name:
         raise InvalidInput(f"The '--out' of bench must be the name of a file. Got '{file}' instead.")
     if docs is not None:
         results_pages.check_page(docs)
-    picture = file.with_suffix(".png")
     if file.suffix == ".png":
         raise InvalidInput(f"The '--out' of bench must not end in .png, as its picture does. Got '{file}' instead.")
     with (
-        Results(file, suite, overwrite=overwrite, redo=[method.name for method in again]) as results,
+        Results(file, suite, overwrite=given.overwrite, redo=[method.name for method in again]) as results,
         TrialsDisplay(quiet=True) as on,
     ):
         try:
-            played = run_suite(what, players, results, jobs=jobs, progress=on)
+            played = run_suite(what, players, results, jobs=given.jobs, progress=on)
         except StudyStopped as stopped:
             stop(stopped)
         others = results.others
     summary = compare(played)
-    many = len(summary.rows) > many_cases.MANY
-    draw, write = draw_pareto, results_pages.write_pages
-    if many:
-        draw, write = many_cases.draw_differences, many_cases.write_page
-    title = f"Suite '{suite}': mean over seeds and 95 % interval; down and to the left is better"
-    drawn = draw(summary, picture, title)
-    words = ["resetfree", "bench", suite]
-    for option, value in (("--seeds", seeds), ("--methods", chosen), ("--problems", problems)):
-        words += [] if value is None else [option, str(value)]
     note = f"{others} trials in the results file were played by an earlier state of the code." if others else ""
-    if docs is not None:
-        beside = draw(summary, docs.parent / "images" / f"{docs.stem}.png", title)  # the page keeps its own copy
-        seen = None if beside is None else f"images/{beside.name}"
-        write(summary, docs, shlex.join([*words, "--docs", docs.as_posix()]), seen, note)
+    drawn = _write(given, summary, file.with_suffix(".png"), note)
     data = plain(
         {
             "suite": suite,
@@ -114,26 +109,51 @@ def bench(
         }
     )
 
-    def show(console: Console) -> None:
-        console = Console(width=max(console.width, WIDTH))
-        for line in many_cases.losses(summary) if many else []:
-            console.print(Text(line))
-        if many:
-            console.print(Text(many_cases.count(summary), style="bold"))
-        for case, rows in summary.rows.items() if not many else ():
-            console.print(Text(f"\n{comparison.heading(rows)}", style="bold"))
-            for title, members in comparison.groups(rows):
-                console.print(comparison.table(title, members))
-            for row in rows:
-                if (text := comparison.remarks(row)) is not None:
-                    console.print(Text(text, style="yellow"))
-            console.print(Text(comparison.verdict(summary, case)))
-        console.print(Text(f"\n{many_cases.LEGEND if many else comparison.LEGEND}", style="dim"))
-        if note:
-            console.print(Text(note, style="yellow"))
-        console.print(Text("Files: " + "  ".join(str(p) for p in (file, drawn, docs) if p is not None)))
+    files = "Files: " + "  ".join(str(p) for p in (file, drawn, docs) if p is not None)
+    emit(data, given.as_json, lambda console: _show(console, summary, note, files))
 
-    emit(data, as_json, show)
+
+def _write(given: _Options, summary: Summary, picture: Path, note: str) -> Path | None:
+    """Draw the picture, and write the pages of `--docs`; returns the picture if there is one."""
+    draw, write = draw_pareto, results_pages.write_pages
+    if _is_many(summary):
+        draw, write = many_cases.draw_differences, many_cases.write_page
+    title = f"Suite '{given.suite}': mean over seeds and 95 % interval; down and to the left is better"
+    drawn = draw(summary, picture, title)
+    if given.docs is not None:
+        words = ["resetfree", "bench", given.suite]
+        for option, value in (("--seeds", given.seeds), ("--methods", given.chosen), ("--problems", given.problems)):
+            words += [] if value is None else [option, str(value)]
+        beside = draw(summary, given.docs.parent / "images" / f"{given.docs.stem}.png", title)  # its own copy
+        seen = None if beside is None else f"images/{beside.name}"
+        write(summary, given.docs, shlex.join([*words, "--docs", given.docs.as_posix()]), seen, note)
+    return drawn
+
+
+def _show(console: Console, summary: Summary, note: str, files: str) -> None:
+    """Print the comparison."""
+    console, many = Console(width=max(console.width, WIDTH)), _is_many(summary)
+    for line in many_cases.losses(summary) if many else []:
+        console.print(Text(line))
+    if many:
+        console.print(Text(many_cases.count(summary), style="bold"))
+    for case, rows in summary.rows.items() if not many else ():
+        console.print(Text(f"\n{comparison.heading(rows)}", style="bold"))
+        for title, members in comparison.groups(rows):
+            console.print(comparison.table(title, members))
+        for row in rows:
+            if (text := comparison.remarks(row)) is not None:
+                console.print(Text(text, style="yellow"))
+        console.print(Text(comparison.verdict(summary, case)))
+    console.print(Text(f"\n{many_cases.LEGEND if many else comparison.LEGEND}", style="dim"))
+    if note:
+        console.print(Text(note, style="yellow"))
+    console.print(Text(files))
+
+
+def _is_many(summary: Summary) -> bool:
+    """Whether there are too many cases for a table each."""
+    return len(summary.rows) > many_cases.MANY
 
 
 def _methods(text: str | None, *, learners: bool = False) -> list[Method]:

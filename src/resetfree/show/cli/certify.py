@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 from rich.console import Console
@@ -11,12 +12,12 @@ from rich.table import Table
 from rich.text import Text
 
 import resetfree as rf
-from resetfree.core.certificate import COMPARED, Certificate
+from resetfree.core.certificate import COMPARED, Certificate, failure_probability
 from resetfree.core.errors import RunError
 from resetfree.problems.resolve import parse_options
-from resetfree.runs.ledger import write_certificates
+from resetfree.runs.file.ledger import write_certificates
 from resetfree.runs.replay_whole import whole_run
-from resetfree.show.cli.common import FILE, as_json, emit, player_options, settings
+from resetfree.show.cli.common import FILE, as_json, as_record, emit, player_options, settings
 from resetfree.show.cli.help_pages import Documented
 from resetfree.show.cli.wording import counted
 
@@ -24,10 +25,25 @@ STYLES = {"holds": "green", "fails": "bold red", "not met": "yellow", "stated": 
 # Kinds of claims that are compared, and how loud one is that does not hold: a tuned claim promises nothing.
 KINDS = {
     "proved": "a theorem covers them",
+    "checked": "the record is whole and consistent",
     "tuned": "no theorem covers them, and they may fail",
     "identity": "checks of the arithmetic",
 }
-FAILED = {"proved": "bold red", "tuned": "yellow", "identity": "bold red"}
+FAILED = {"proved": "bold red", "checked": "bold red", "tuned": "yellow", "identity": "bold red"}
+
+
+class _Options(NamedTuple):
+    """The words of the command."""
+
+    runfile: Path
+    problem: str | None
+    options: Sequence[str]
+    primal: str | None
+    dual: str | None
+    replay: bool
+    strict: bool
+    show_all: bool
+    as_json: bool
 
 
 @click.command(
@@ -47,26 +63,18 @@ FAILED = {"proved": "bold red", "tuned": "yellow", "identity": "bold red"}
 @settings
 @player_options
 @click.option("--replay", is_flag=True, help="Also play the whole run again, and compare every number.")
-@click.option("--strict", is_flag=True, help="Exit with status 1 if a proved claim or an identity fails.")
+@click.option("--strict", is_flag=True, help="Exit with status 1 if a proved claim, a check or an identity fails.")
 @click.option("--all", "show_all", is_flag=True, help="Show every claim, not only those that fail.")
 @as_json
-def certify(
-    runfile: Path,
-    problem: str | None,
-    options: Sequence[str],
-    primal: str | None,
-    dual: str | None,
-    replay: bool,
-    strict: bool,
-    show_all: bool,
-    as_json: bool,
-) -> None:
+@as_record(_Options)
+def certify(given: _Options) -> None:
     """Check every claim about a run, and store the certificates.
 
     It shows the summary and what fails; --all shows every claim.
     """
-    run = rf.load(runfile, problem, parse_options(options), primal=primal, dual=dual)
-    again = whole_run(run) if replay else []
+    runfile = given.runfile
+    run = rf.load(runfile, given.problem, parse_options(given.options), primal=given.primal, dual=given.dual)
+    again = whole_run(run) if given.replay else []
     claims = [*again, *run.certificates()]
     why_not = None
     try:
@@ -83,6 +91,7 @@ def certify(
         "rounds": len(run),
         "holds": not failed,
         "counts": _counts(claims),
+        "failure_probability": failure_probability(claims),
         "stored": why_not is None,
         "not_stored": why_not,
         "certificates": [c.to_dict() for c in claims],
@@ -93,7 +102,8 @@ def certify(
         console.print(Text(f"{spec['problem']}, {players}, {counted(len(run), 'episode')}", style="dim"))
         console.print(Text(verdict(claims), style="bold red" if failed else "bold"))
         console.print(_counts_table(claims))
-        chosen = [c for c in claims if show_all or c in again or (c.applies and not c.holds)]
+        console.print(Text(together(claims), style="dim"))
+        chosen = [c for c in claims if given.show_all or c in again or (c.applies and not c.holds)]
         if chosen:
             table = Table.grid(padding=(0, 2))
             for claim in sorted(chosen, key=lambda c: not c.refuted):
@@ -105,8 +115,8 @@ def certify(
         if why_not is not None:
             console.print(Text(f"The certificates were not stored. {why_not}"))
 
-    emit(data, as_json, show)
-    if strict and failed:
+    emit(data, given.as_json, show)
+    if given.strict and failed:
         raise click.exceptions.Exit(1)
 
 
@@ -115,7 +125,23 @@ def _counts(claims: list[Certificate]) -> dict[str, int]:
     for status in COMPARED:
         held = [c.holds for c in claims if c.status == status]
         counts |= {status: sum(held), f"{status}_failed": len(held) - sum(held)}
-    return counts
+    return {**counts, "vacuous": _vacuous(claims)}
+
+
+def _vacuous(claims: Sequence[Certificate]) -> int:
+    """How many proved claims say no more than what is true of every run."""
+    return sum(c.status == "proved" and bool(c.vacuous) for c in claims)
+
+
+def together(claims: Sequence[Certificate]) -> str:
+    """With which probability an honest run passes everything that must hold, in words: each claim has its own."""
+    p = failure_probability(claims)
+    if not p:
+        return "None of them rests on chance: --strict never fails on an honest run."
+    return (
+        f"All claims that must hold do so together with probability at least {1 - p:.6g}: "
+        f"--strict fails on an honest run with at most {p:.6g}."
+    )
 
 
 def verdict(claims: Sequence[Certificate]) -> str:
@@ -137,6 +163,8 @@ def _counts_table(claims: list[Certificate]) -> Table:
         held, missed = counts[status], counts[f"{status}_failed"]
         if held or missed:
             result = f"{held} of {held + missed} hold" if missed else "1 holds" if held == 1 else f"all {held} hold"
+            if status == "proved" and counts["vacuous"]:
+                result += f", {counts['vacuous']} vacuous"
             table.add_row(status, Text(result, style=FAILED[status] if missed else "green"), Text(about, style="dim"))
     if counts["stated"]:
         table.add_row("stated", str(counts["stated"]), Text("intervals for what cannot be computed here", style="dim"))
@@ -159,8 +187,8 @@ def _row(c: Certificate) -> tuple[Text, str, Text]:
             words.append(f" ({c.witness})", style="dim")
         if c.detail.get("violations"):
             words.append(f", broken in {c.detail['violations']} of {c.detail['rounds']} rounds", style="yellow")
-        if c.detail.get("vacuous"):
-            words.append(f", vacuous: no run can exceed {c.detail['trivial']:.6g}", style="yellow")
+    if c.vacuous:
+        words.append(f", {c.vacuous}", style="yellow")
     if c.why:
         words.append(f"\n{c.why}", style="dim")
     return Text(mark, style=STYLES[mark]), c.status if c.applies else "", words

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 from collections.abc import Callable, Sequence
+from functools import wraps
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -19,6 +20,7 @@ from resetfree.problems.resolve import parse_options, resolve_model
 from resetfree.theory.oracle.dynamic_programming import Solution
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 DETAIL_LIMIT = 100_000  # entries of a [H, S, A] array that JSON still carries
 
 FILE, FOLDER = click.Path(path_type=Path), click.Path(path_type=Path, file_okay=False)
@@ -29,6 +31,19 @@ tensorboard_option = click.option(
 settings = click.option(
     "--set", "options", multiple=True, metavar="KEY=VALUE", help="Set an option of the problem; can be repeated."
 )
+
+
+def as_record(kind: Callable[..., T]) -> Callable[[Callable[[T], None]], Callable[..., None]]:
+    """Give a command its arguments as one record, whose fields are named like them."""
+
+    def decorate(function: Callable[[T], None]) -> Callable[..., None]:
+        @wraps(function)
+        def command(**words: Any) -> None:
+            function(kind(**words))
+
+        return command
+
+    return decorate
 
 
 def player_options(function: F) -> F:

@@ -12,11 +12,10 @@ from rich.console import Console
 import resetfree as rf
 from resetfree.core.errors import InvalidInput
 from resetfree.problems.world import find_world
-from resetfree.show.cli import run as running
+from resetfree.show.cli import run_summary
 from resetfree.show.cli.common import as_json, emit, solution_json
 from resetfree.show.cli.help_pages import Documented
 from resetfree.show.cli.progress import Display
-from resetfree.show.cli.run_summary import show as show_summary
 from resetfree.show.cli.wording import show_next
 from resetfree.show.report import terminal
 from resetfree.show.report.curves import draw_run
@@ -63,23 +62,26 @@ def demo(out: str, as_json: bool) -> None:
     page = folder / "report.html"
     write_report([file], page)
     proved = [c for c in claims if c.status == "proved"]
-    identities = [c for c in claims if c.status == "identity"]
+    checks, identities = ([c for c in claims if c.status == status] for status in ("checked", "identity"))
     seconds = time.perf_counter() - began
     data = {
-        **running.summary(done),
+        **run_summary.summary(done),
         "pictures": [str(p) for p in pictures],
         "report": str(page),
         "assumptions_hold": bool(report),
         "claims": len(proved),
+        "checks": len(checks),
+        "vacuous": sum(bool(c.vacuous) for c in proved),
         "claims_hold": not any(c.refuted for c in claims),
         "demo_seconds": seconds,
         "solution": solution_json(solution, True),
     }
 
     def show(console: Console) -> None:
-        show_summary(console, done, data)
-        held, identical = (sum(c.holds for c in some) for some in (proved, identities))
-        found = f"{held} of {len(proved)} proved claims hold, {identical} of {len(identities)} identities"
+        run_summary.show(console, done, data)
+        held, fit, identical = (f"{sum(c.holds for c in some)} of {len(some)}" for some in (proved, checks, identities))
+        vacuous = f" ({data['vacuous']} vacuous)" if data["vacuous"] else ""
+        found = f"{held} proved claims hold{vacuous}, {fit} checks of the record, {identical} identities"
         console.print(f"\nThe paper's assumptions {'hold' if report else 'are broken'}. {found}.", highlight=False)
         console.print(f"Pictures: {'  '.join(map(str, pictures))}", highlight=False)
         console.print(f"The whole run on one page: {page}", highlight=False)

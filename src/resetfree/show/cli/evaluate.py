@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 from rich.console import Console
@@ -21,12 +21,29 @@ from resetfree.problems.world import find_world
 from resetfree.runs.followed import followed
 from resetfree.runs.recall import recall
 from resetfree.runs.result import Run
-from resetfree.show.cli.common import FILE, emit, player_options, settings
+from resetfree.show.cli.common import FILE, as_record, emit, player_options, settings
 from resetfree.show.cli.common import as_json as json_option
 from resetfree.show.cli.help_pages import Documented
 from resetfree.use import DeployedPolicy, Evaluation, continuing_return, read_policy
 
 ZIP = b"PK"  # how a policy file begins
+
+
+class _Options(NamedTuple):
+    """The words of the command."""
+
+    file: Path
+    problem: str | None
+    episodes: int | None
+    steps: int | None
+    starts: str
+    seed: int
+    confidence: float
+    stochastic: bool
+    options: Sequence[str]
+    primal: str | None
+    dual: str | None
+    as_json: bool
 
 
 @click.command(
@@ -59,31 +76,19 @@ ZIP = b"PK"  # how a policy file begins
 @settings
 @player_options
 @json_option
-def evaluate(
-    file: Path,
-    problem: str | None,
-    episodes: int | None,
-    steps: int | None,
-    starts: str,
-    seed: int,
-    confidence: float,
-    stochastic: bool,
-    options: Sequence[str],
-    primal: str | None,
-    dual: str | None,
-    as_json: bool,
-) -> None:
+@as_record(_Options)
+def evaluate(given: _Options) -> None:
     """Play what was learned, from fresh starts and in one life.
 
     RUNFILE is a run or an exported policy. It is played on its own problem, or on PROBLEM.
     """
-    chosen: Any = ("fresh", "continuing") if starts == "both" else (starts,)
+    file, seed, deterministic = given.file, given.seed, not given.stochastic
+    chosen: Any = ("fresh", "continuing") if given.starts == "both" else (given.starts,)
     with ExitStack() as opened:
-        policy, world, run, same = _found(
-            file, problem, parse_options(options), {"primal": primal, "dual": dual}, opened
-        )
-        how: Any = {"episodes": episodes, "steps": steps, "seed": seed, "confidence": confidence}
-        found = {start: policy.evaluate(world, starts=start, deterministic=not stochastic, **how) for start in chosen}
+        players = {"primal": given.primal, "dual": given.dual}
+        policy, world, run, same = _found(file, given.problem, parse_options(given.options), players, opened)
+        how: Any = {"episodes": given.episodes, "steps": given.steps, "seed": seed, "confidence": given.confidence}
+        found = {start: policy.evaluate(world, starts=start, deterministic=deterministic, **how) for start in chosen}
     lived = None if run is None or not len(run) else float(continuing_return(run)[-1])
     data = {
         "run_file": str(file),
@@ -91,7 +96,7 @@ def evaluate(
         "same_problem": same,
         "policy": policy.about,
         "seed": seed,
-        "deterministic": not stochastic,
+        "deterministic": deterministic,
         "training_reward_per_step": lived,
         **{start: found[start].to_dict() if start in found else None for start in ("fresh", "continuing")},
     }
@@ -107,7 +112,7 @@ def evaluate(
         if lived is not None:
             console.print(f"while it was learning: {lived:.6g} reward per step", highlight=False)
 
-    emit(data, as_json, show)
+    emit(data, given.as_json, show)
 
 
 def _found(

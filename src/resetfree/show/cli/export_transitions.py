@@ -8,7 +8,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from resetfree.runs.transition_files import write_transitions
+from resetfree.runs.data.transition_files import write_transitions
 from resetfree.show.cli.common import FILE, as_json, emit, out_option
 from resetfree.show.cli.help_pages import Documented
 

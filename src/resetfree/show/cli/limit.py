@@ -1,4 +1,4 @@
-"""`resetfree limit`: a number of resets below which no learner can stay, beside what elimination promises and does."""
+"""`resetfree limit`: resets that every learner has on some problem of a size, beside what elimination promises."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Shown:
 @click.command(
     cls=Documented,
     examples=[
-        ("what no learner can promise on problems like the default grid", "resetfree limit grid-v0"),
+        ("how few resets can be promised for all problems of the sizes of the default grid", "resetfree limit grid-v0"),
         ("only the numbers, without running a player", "resetfree limit doors-v0 --no-run"),
     ],
 )
@@ -40,7 +40,7 @@ class Shown:
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the runs.")
 @click.option("--no-run", is_flag=True, help="Only the limits: no player that eliminates is run.")
 def limit(problem: str, options: Sequence[str], as_json: bool, episodes: int, seed: int, no_run: bool) -> None:
-    """Show how few resets any learner can promise, and how many happen."""
+    """Show how few resets a learner can promise for all problems of these sizes, and how many happen."""
     mdp = finite_model(problem, options, "have a limit")
     found = rf.limit(mdp)
     primal = {} if no_run else discover("primal").own
@@ -98,7 +98,9 @@ def _show(console: Console, shown: Shown) -> None:
     if found.promised is None:
         line("-", "promises nothing here: an episode can start where no policy avoids a reset (see `resetfree check`)")
     else:
-        line(found.resets, "never exceeded on any problem with these sizes: no learner can promise less")
+        line(
+            found.resets, "never exceeded on any problem with these sizes: for all of them no learner can promise less"
+        )
         line(found.promised, f"never exceeded on this one, where {found.unsafe} {what} are unsafe")
     for name, resets in shown.realised.items():
         line(resets, f"happened to {name} in {episodes}")

@@ -150,8 +150,12 @@ def _unavailable(kind: str) -> list[dict[str, Any]]:
 
 
 def summary_line(cls: Any) -> str:
-    """The first line of the docstring of the module, or of the class."""
-    return (sys.modules[cls.__module__].__doc__ or cls.__doc__ or "").strip().split("\n")[0]
+    """The first line of the docstring of the module, or of the class where a module has several of its kind."""
+    module = sys.modules[cls.__module__]
+    own = [one for one in vars(module).values() if isinstance(one, type) and one.__module__ == cls.__module__]
+    several = sum(isinstance(vars(one).get("name"), str) for one in own) > 1
+    text = cls.__doc__ if several else module.__doc__ or cls.__doc__
+    return (text or "").strip().split("\n")[0]
 
 
 def _methods() -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ import math
 import os
 import sys
 import time
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,12 +21,36 @@ from resetfree.problems.remote.lever_key import LeverKey
 from resetfree.problems.remote.serving import Serving
 from resetfree.problems.remote.station import Station
 from resetfree.problems.remote.wires import UdpPort
-from resetfree.show.cli.common import FILE, as_json, emit
+from resetfree.show.cli.common import FILE, as_json, as_record, emit
 from resetfree.show.cli.help_pages import Documented
 
 SHARE, MILLISECONDS = click.FloatRange(0.0, 1.0), click.FloatRange(0.0, 60_000.0)
 YEAR = 366 * 86_400.0  # seconds
 RATE = click.FloatRange(0.01, 2_000.0)
+
+
+@dataclass(frozen=True)
+class _Options:
+    """The words of the command; those of the faults are one record."""
+
+    name: str
+    port: int
+    device: str | None
+    baud: int
+    rate: float | None
+    seed: int
+    watchdog_ms: float | None
+    key: Path | None
+    lockstep: bool
+    seconds: float | None
+    as_json: bool
+    faults: Faults
+
+    @classmethod
+    def of(cls, **words: Any) -> _Options:
+        """The record of the words by name."""
+        faults = {one.name: words.pop(one.name) for one in fields(Faults)}
+        return cls(**words, faults=Faults(**faults))
 
 
 @click.command(
@@ -56,37 +81,26 @@ RATE = click.FloatRange(0.01, 2_000.0)
 @click.option("--freeze", type=SHARE, default=0.0, help="Chance per tick that it neither sends nor reads for a while.")
 @click.option("--freeze-ms", type=MILLISECONDS, default=200.0, show_default=True, help="How long a freeze lasts.")
 @as_json
-def machine(
-    name: str,
-    port: int,
-    device: str | None,
-    baud: int,
-    rate: float | None,
-    seed: int,
-    watchdog_ms: float | None,
-    key: Path | None,
-    lockstep: bool,
-    seconds: float | None,
-    as_json: bool,
-    **faults: float,
-) -> None:
+@as_record(_Options.of)
+def machine(given: _Options) -> None:
     """Start a simulated machine, in real time, to learn on.
 
     It speaks a small protocol over UDP or a serial line (docs/connect_your_machine.md). It falls when no program
     controls it, and stays down until its operator pulls the lever: with Enter at this terminal, or with the key.
     Ctrl-C switches it off and prints what happened.
     """
+    device, seconds, seed, key = given.device, given.seconds, given.seed, given.key
     if seconds is not None:
         check(seconds, Annotated[float, Range(0, YEAR)], "'--seconds'")
-    physics, statement = switch_on(name, rate=rate, lockstep=lockstep, watchdog_ms=watchdog_ms)
-    with UdpPort(port) if device is None else open_line(device, baud) as opened:
+    physics, statement = switch_on(given.name, rate=given.rate, lockstep=given.lockstep, watchdog_ms=given.watchdog_ms)
+    with UdpPort(given.port) if device is None else open_line(device, given.baud) as opened:
         lever = LeverKey(opened.url)
-        serving = Serving(Station(physics, statement, lever.token, seed), opened, Faults(**faults), seed)
+        serving = Serving(Station(physics, statement, lever.token, seed), opened, given.faults, seed)
         begun, end = time.monotonic(), math.inf if seconds is None else seconds
         try:
             if key is not None:
                 lever.write(key)
-            _announce(opened.url, lever, key, err=as_json)
+            _announce(opened.url, lever, key, err=given.as_json)
             serving.serve(lambda: time.monotonic() - begun >= end, terminal=_terminal())
         except KeyboardInterrupt:  # the way to end it
             pass
@@ -95,9 +109,14 @@ def machine(
                 lever.remove(key)
         lasted = time.monotonic() - begun
     happened = {**serving.station.counts.plain, "freezes": serving.freezes.begun}
-    data: dict[str, Any] = {"machine": name, "url": opened.url, "rate": statement.rate, "lockstep": lockstep}
+    data: dict[str, Any] = {
+        "machine": given.name,
+        "url": opened.url,
+        "rate": statement.rate,
+        "lockstep": given.lockstep,
+    }
     data |= {"seed": seed, "seconds": lasted, **happened}
-    emit(data, as_json, lambda console: _show(console, lasted, happened))
+    emit(data, given.as_json, lambda console: _show(console, lasted, happened))
 
 
 def _announce(url: str, lever: LeverKey, key: Path | None, *, err: bool) -> None:

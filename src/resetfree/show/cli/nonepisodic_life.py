@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 
 from resetfree.core.errors import AssumptionViolated
-from resetfree.players.nonepisodic import Life, live, optimal_gain
+from resetfree.players.tabular.nonepisodic import Life, live, optimal_gain
 from resetfree.show.cli.common import emit, finite_model, problem_argument
 from resetfree.show.cli.help_pages import Documented
 from resetfree.show.cli.wording import counted

@@ -24,8 +24,8 @@ from resetfree.game.contract import Round
 from resetfree.game.loop import Game
 from resetfree.game.pauses import Pauses
 from resetfree.problems.operators import Answer, Operator, Request
+from resetfree.runs.file.ledger import read, read_spec_of
 from resetfree.runs.foresight import meant
-from resetfree.runs.ledger import read, read_spec_of
 from resetfree.runs.result import Run
 from resetfree.show.cli.wording import duration
 from resetfree.studies.engines.runner import Count

@@ -2,62 +2,139 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shlex
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, fields, replace
+from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import click
-import numpy as np
 from click.core import ParameterSource
 
 import resetfree as rf
-from resetfree.core.certificate import plain
-from resetfree.core.errors import (
-    AssumptionViolated,
-    EnvironmentFailed,
-    NotCertifiable,
-    OperatorTimeout,
-    ResetFreeError,
-    RunError,
-)
-from resetfree.game.capabilities import PlansAhead
+from resetfree.core.errors import EnvironmentFailed, InvalidInput, OperatorTimeout, RunError
 from resetfree.game.loop import FEEDBACK
-from resetfree.problems.resolve import full_name
-from resetfree.runs.diagnostics import past_horizon
-from resetfree.runs.ledger import read_spec_of
-from resetfree.runs.live.places import LEARNERS, RayLearner
+from resetfree.players import BASES, discover, player_class
+from resetfree.players import settings as defaults_of
+from resetfree.players.pairing import partner_of
+from resetfree.problems.operators import CHANNELS, OperatorReset
+from resetfree.problems.resolve import full_name, in_family, is_machine, option_names, parse_options
+from resetfree.problems.world import World
+from resetfree.runs.file.ledger import read, read_episodes_of, read_spec_of
+from resetfree.runs.followed import followed
+from resetfree.runs.learn import fulfil
+from resetfree.runs.live.places import Place, RayLearner, is_on_ray
+from resetfree.runs.request import EPISODES, FROM, OPTIONS, RunRequest
+from resetfree.runs.setup import split_settings
 from resetfree.runs.tracking import tracked
 from resetfree.show.cli.common import FILE, emit, tensorboard_option
 from resetfree.show.cli.common import as_json as json_option
 from resetfree.show.cli.help_pages import Documented
-from resetfree.show.cli.progress import Display, Tally
-from resetfree.show.cli.run_request import (
-    FIELDS,
-    asked_by,
-    default_file,
-    find_operator,
-    hertz,
-    opened,
-    own_pairs,
-    place_of,
-    require_operator,
-    resumed,
-)
-from resetfree.show.cli.run_summary import show_run
+from resetfree.show.cli.progress import Display
+from resetfree.show.cli.run_summary import show_run, summary
 from resetfree.show.film.kept_pictures import MOST_KEPT, filmed
-from resetfree.studies.trial import NamedPlayers, Trial
-from resetfree.theory.certificates.asked import ROLES, past_plan
+from resetfree.studies.trial import stored_settings
 
-MEANS = ("with_reset", "without_reset")  # of what was predicted
+LEARNER = "learner."  # what the settings of the learner begin with
+FROM_FILE = ("primal", "dual", "feedback", "episodes", "seed")  # what a resumed run takes from its file if not given
+Settings = dict[str, dict[str, Any]]
+AT_LEAST_1, AT_LEAST_0 = click.IntRange(min=1), click.IntRange(min=0)
 # What ends a run, and what a run has spent of it.
 LIMITS: dict[str, Callable[[rf.Run], float]] = {
     "max_resets": lambda run: (int(run.realised_resets[-1]) if len(run) else 0) + len(run.asked),
     "steps": lambda run: int(run.columns["steps"].sum()),
     "seconds": lambda run: round(run.seconds, 1),
 }
+# The options that are arguments of `learn`, by the name of those: they have their default, and the option its name,
+# unless it is given here.
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "primal": {"help": "The player that chooses the policy: a name from `list players`, or module:Class."},
+    "dual": {"help": "The player that prices resets."},
+    "episodes": {"type": AT_LEAST_1, "metavar": "N", "default": EPISODES, "help": "Episodes to play."},
+    "seed": {"type": AT_LEAST_0, "metavar": "N", "help": "Seed of all random numbers."},
+    "feedback": {"type": click.Choice(["auto", *FEEDBACK]), "help": "The cost signal for the dual player."},
+    "B": {
+        "named": "--bound",
+        "type": float,
+        "help": "Bound B on the price of a reset; default: the smallest that suffices, if it is known.",
+    },
+    "settings": {
+        "named": "--set",
+        "multiple": True,
+        "default": (),
+        "metavar": "KEY=VALUE",
+        "help": "A setting, such as problem.n=7, primal.scale=0.1 or dual.B=40; the bare key if only one of them has "
+        "it. Can be repeated.",
+    },
+    "max_resets": {"type": AT_LEAST_1, "metavar": "N", "help": "Stop after this many resets; --resume continues."},
+    "operator": {
+        "default": "none",
+        "metavar": "WHO",
+        "help": "Who performs resets: none (the problem resets itself), terminal, http, http:PORT, a folder, a name "
+        "from `list operators`, or module:Class; see docs/hardware.md.",
+    },
+    "path": {"named": "--out", "type": FILE, "help": "Where to save the run; default: a file in the folder runs."},
+    "steps": {"type": AT_LEAST_1, "metavar": "N", "help": "Stop after this many steps."},
+    "seconds": {"type": float, "metavar": "SECONDS", "help": "Stop after this time in all."},
+    "resume": {
+        "is_flag": True,
+        "help": "Continue the run file with its own options; with more --episodes, beyond its plan.",
+    },
+    "overwrite": {"is_flag": True, "help": "Replace the run file if it exists."},
+    "delay": {
+        "type": AT_LEAST_0,
+        "metavar": "ROUNDS",
+        "help": "Act on plans that are this many rounds old, to simulate a machine that does not wait "
+        "(docs/columns.md).",
+    },
+    "rate": {
+        "metavar": "HZ",
+        "help": "Act in real time, at this many steps per second, and learn in another process; own: the "
+        "environment's rate.",
+    },
+    "max_staleness": {
+        "type": AT_LEAST_1,
+        "metavar": "ROUNDS",
+        "help": "With --rate: wait for the learner when the plan is older than this; default: 100.",
+    },
+    "learner": {
+        "metavar": "WHERE",
+        "help": "With --rate: where learning happens. lowest or usual: a process of that scheduling class; ray, "
+        "ray:auto, ray:HOST:PORT or ray://HOST:PORT: an actor on a Ray cluster (with --set learner.gpus=1, for "
+        "example).",
+    },
+    "data": {
+        "multiple": True,
+        "type": FILE,
+        "default": (),
+        "help": "Learn from this file first: a run file, or transitions (.npz, .parquet). Can be repeated.",
+    },
+    "start_from": {
+        "named": "--from",
+        "type": FILE,
+        "metavar": "OLD",
+        "help": "Begin with the data and the policy of an old run.",
+    },
+    "from_what": {"type": click.Choice(FROM), "help": "What to take from it; default: whatever fits."},
+    "ask": {
+        "type": click.Choice(["never", "when-stuck"]),
+        "help": "Whether to ask for a reset when the run is stuck (docs/help.md); default: never.",
+    },
+}
+
+
+def _arguments(function: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of `ARGUMENTS`."""
+    for name, how in reversed(ARGUMENTS.items()):
+        own = {"default": OPTIONS[name][1], **how}
+        named = own.pop("named", f"--{name.replace('_', '-')}")
+        shown = own["default"] is not None and not own.get("multiple") and not own.get("is_flag")
+        function = click.option(named, name, show_default=shown, **own)(function)
+    return function
 
 
 @click.command(
@@ -76,103 +153,10 @@ LIMITS: dict[str, Callable[[rf.Run], float]] = {
     },
 )
 @click.argument("problem")
-@click.option(
-    "--primal",
-    default="auto",
-    show_default=True,
-    help="The player that chooses the policy: a name from `list players`, or module:Class.",
-)
-@click.option("--dual", default="auto", show_default=True, help="The player that prices resets.")
-@click.option(
-    "--episodes", type=click.IntRange(min=1), metavar="N", default=2000, show_default=True, help="Episodes to play."
-)
-@click.option(
-    "--seed", type=click.IntRange(min=0), metavar="N", default=0, show_default=True, help="Seed of all random numbers."
-)
-@click.option(
-    "--feedback",
-    type=click.Choice(["auto", *FEEDBACK]),
-    default="auto",
-    show_default=True,
-    help="The cost signal for the dual player.",
-)
-@click.option(
-    "--bound", type=float, help="Bound B on the price of a reset; default: the smallest that suffices, if it is known."
-)
-@click.option(
-    "--set",
-    "pairs",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="A setting, such as problem.n=7, primal.scale=0.1 or dual.B=40; the bare key if only one of them has it. "
-    "Can be repeated.",
-)
-@click.option(
-    "--max-resets", type=click.IntRange(min=1), metavar="N", help="Stop after this many resets; --resume continues."
-)
-@click.option(
-    "--operator",
-    "reached",
-    default="none",
-    show_default=True,
-    metavar="WHO",
-    help="Who performs resets: none (the problem resets itself), terminal, http, http:PORT, a folder, a name from "
-    "`list operators`, or module:Class; see docs/hardware.md.",
-)
+@_arguments
 @click.option("--operator-deadline", type=float, metavar="SECONDS", help="How long to wait for the operator.")
-@click.option("--out", type=FILE, help="Where to save the run; default: a file in the folder runs.")
 @tensorboard_option
-@click.option("--steps", type=click.IntRange(min=1), metavar="N", help="Stop after this many steps.")
-@click.option("--seconds", type=float, metavar="SECONDS", help="Stop after this time in all.")
-@click.option(
-    "--resume",
-    is_flag=True,
-    help="Continue the run file with its own options; with more --episodes, beyond its plan.",
-)
-@click.option("--overwrite", is_flag=True, help="Replace the run file if it exists.")
 @json_option
-@click.option(
-    "--delay",
-    type=click.IntRange(min=0),
-    metavar="ROUNDS",
-    help="Act on plans that are this many rounds old, to simulate a machine that does not wait (docs/columns.md).",
-)
-@click.option(
-    "--rate",
-    metavar="HZ",
-    help="Act in real time, at this many steps per second, and learn in another process; own: the environment's rate.",
-)
-@click.option(
-    "--max-staleness",
-    type=click.IntRange(min=1),
-    metavar="ROUNDS",
-    help="With --rate: wait for the learner when the plan is older than this; default: 100.",
-)
-@click.option(
-    "--learner",
-    metavar="WHERE",
-    default=LEARNERS[0],
-    show_default=True,
-    help="With --rate: where learning happens. lowest or usual: a process of that scheduling class; ray, ray:auto, "
-    "ray:HOST:PORT or ray://HOST:PORT: an actor on a Ray cluster (with --set learner.gpus=1, for example).",
-)
-@click.option(
-    "--data",
-    multiple=True,
-    type=FILE,
-    help="Learn from this file first: a run file, or transitions (.npz, .parquet). Can be repeated.",
-)
-@click.option(
-    "--from", "start_from", type=FILE, metavar="OLD", help="Begin with the data and the policy of an old run."
-)
-@click.option(
-    "--from-what", type=click.Choice(["data", "policy", "both"]), help="What to take from it; default: whatever fits."
-)
-@click.option(
-    "--ask",
-    type=click.Choice(["never", "when-stuck"]),
-    help="Whether to ask for a reset when the run is stuck (docs/help.md); default: never.",
-)
 @click.option(
     "--film",
     type=click.IntRange(1, MOST_KEPT),
@@ -180,197 +164,250 @@ LIMITS: dict[str, Callable[[rf.Run], float]] = {
     help="Keep the last N pictures before each reset, for `watch`; the environment draws every step, which takes time.",
 )
 @click.pass_context
-def run(
-    context: click.Context,
-    problem: str,
-    primal: str,
-    dual: str,
-    episodes: int,
-    seed: int,
-    feedback: str,
-    bound: float | None,
-    pairs: Sequence[str],
-    max_resets: int | None,
-    reached: str,
-    operator_deadline: float | None,
-    out: Path | None,
-    tensorboard: Path | None,
-    resume: bool,
-    overwrite: bool,
-    as_json: bool,
-    delay: int | None,
-    rate: str | None,
-    max_staleness: int | None,
-    learner: str,
-    steps: int | None,
-    seconds: float | None,
-    data: Sequence[Path],
-    start_from: Path | None,
-    from_what: str | None,
-    ask: Literal["never", "when-stuck"] | None,
-    film: int | None,
-) -> None:
+def run(context: click.Context, problem: str, **words: Any) -> None:
     """Learn on a problem, and record every episode in a file.
 
     Ctrl-C stops after the current episode and saves the run; --resume continues it bit for bit.
     """
-    place, pairs = place_of(learner, pairs)
-    request = Trial(full_name(problem), {}, NamedPlayers(primal, dual, feedback, bound), episodes, seed)
-    file = out or default_file(request)
-    operator = find_operator(reached, operator_deadline, file)
-    if resume:
-        silent = [field for field in FIELDS if context.get_parameter_source(field) is ParameterSource.DEFAULT]
-        request = resumed(request, file, pairs, silent)
-        before_timing = read_spec_of(file).get("timing", {})
-        delay = before_timing.get("delay") if delay is None else delay
-        rate = str(before_timing["rate"]) if rate is None and "rate" in before_timing else rate
-        if context.get_parameter_source("reached") is ParameterSource.DEFAULT:
-            require_operator(request, file)
-    elif file.exists() and not overwrite:
-        raise RunError(
-            f"The run file '{file}' exists. Continue it (--resume), replace it (--overwrite) or name another (--out)."
-        )
-    again = ["resetfree", "run", request.problem, "--resume", "--out", str(file)]
-    for role, player in (("--primal", request.players.primal), ("--dual", request.players.dual)):
-        again += [role, player] if ":" in player else []  # a class is imported only if the command names it
-    again += [] if operator is None else ["--operator", reached]
-    again += [] if operator_deadline is None else ["--operator-deadline", f"{operator_deadline:g}"]
-    if place != LEARNERS[0]:
-        again += ["--learner", learner, *(own_pairs(place) if isinstance(place, RayLearner) else [])]
-    again += [] if max_staleness is None else ["--max-staleness", f"{max_staleness}"]
-    again += [] if tensorboard is None else ["--tensorboard", str(tensorboard)]
-    again += [] if film is None else ["--film", str(film)]
-    limits: dict[str, float | None] = {"max_resets": max_resets, "steps": steps, "seconds": seconds}
-    budget = [word for name, limit in limits.items() for word in _limit(name, limit)]
-    before = file if resume else None
+    silent = [name for name in words if context.get_parameter_source(name) is ParameterSource.DEFAULT]
+    command = _Command.of(full_name(problem), words, silent)
     try:
-        with (
-            opened(request, pairs) as (world, settings),
-            filmed(world, film, file, resume=resume, by_the_clock=rate is not None),
-            Display(request.episodes, before, file=file) as progress,
-            operator or nullcontext(),
-            tracked(progress, tensorboard, world, request.episodes, options={}, resumed=before) as note,
-        ):
-            done = rf.learn(
-                world,
-                **{**request.arguments, "settings": settings},
-                path=file,
-                resume=resume,
-                overwrite=overwrite,
-                progress=note,
-                max_resets=max_resets,
-                steps=steps,
-                seconds=seconds,
-                operator=None if (who := operator or asked_by(world)) is None else progress.watching(who),
-                delay=delay,
-                rate=hertz(rate),
-                max_staleness=max_staleness,
-                learner=place,
-                data=list(data) or None,
-                start_from=start_from,
-                from_what=from_what,
-                ask=ask,
-            )
+        done = command.play()
     except rf.Stopped as stopped:
-        click.echo(f"{stopped} Continue with: {shlex.join(again + budget)}", err=True)
+        click.echo(f"{stopped} Continue with: {command.again()}", err=True)
         raise click.exceptions.Exit(130) from None
     except (OperatorTimeout, EnvironmentFailed) as error:
-        resume_it = f"The run is saved. Continue with: {shlex.join(again + budget)}"
-        saved = resume_it if file.exists() else "Nothing was played."
+        resume = f"The run is saved. Continue with: {command.again()}"
+        saved = resume if command.file.exists() else "Nothing was played."
         raise RunError(f"{error} {saved}") from error
-    found = summary(done, max_resets)
+    found = summary(done, words["max_resets"])
     if (kind := found["stopped_because"]) in LIMITS:
         so_far = LIMITS[kind](done)
-        more = {**limits, kind: so_far + (limits[kind] or 0)}
-        words = shlex.join([*again, *(word for name, limit in more.items() for word in _limit(name, limit))])
         click.echo(
-            f"Reached the limit of {so_far} {kind.removeprefix('max_')} after {len(done)} of {request.episodes} "
-            f"episodes. Continue with: {words}",
+            f"Reached the limit of {so_far} {kind.removeprefix('max_')} after {len(done)} of "
+            f"{command.request.how_long.episodes} episodes. "
+            f"Continue with: {command.again(**{kind: so_far + (words[kind] or 0)})}",
             err=True,
         )
-    emit(found, as_json, lambda console: show_run(console, done, found))
+    emit(found, words["as_json"], lambda console: show_run(console, done, found))
 
 
-def _limit(name: str, value: float | None) -> list[str]:
-    """A limit as words of a command."""
-    return [] if value is None else [f"--{name.replace('_', '-')}", f"{value}"]
+@dataclass(frozen=True)
+class _Command:
+    """A command line: its request, its operator, and its words for the command that continues it."""
+
+    request: RunRequest
+    operator: OperatorReset | None
+    words: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, problem: str, words: Mapping[str, Any], silent: Sequence[str]) -> _Command:
+        """The command of parsed words.  silent: the names of those that were not given."""
+        place, pairs = _place_of(words["learner"], words["settings"])
+        own = {"learner": place, "rate": _hertz(words["rate"]), "data": list(words["data"]) or None}
+        own |= {"path": words["path"] or _default_file(problem, words), "settings": None, "operator": None}
+        file, resume = own["path"], words["resume"]
+        operator = _find_operator(words["operator"], words["operator_deadline"], file)
+        timing = read_spec_of(file).get("timing", {}) if resume else {}
+        for name in timing.keys() & {"delay", "rate"}:
+            own[name] = timing[name] if words[name] is None else own.get(name, words[name])
+        request = RunRequest.of(problem, {**{name: words[name] for name in ARGUMENTS}, **own})
+        if resume:
+            request = _resumed(request, pairs, [name for name in FROM_FILE if name in silent])
+            if "operator" in silent:
+                _require_operator(problem, file)
+        elif file.exists() and not words["overwrite"]:
+            raise RunError(
+                f"The run file '{file}' exists. Continue it (--resume), replace it (--overwrite) or name another "
+                "(--out)."
+            )
+        return cls(_with_settings(request, pairs), operator, words)
+
+    @property
+    def file(self) -> Path:
+        """The run file."""
+        assert self.request.where.path is not None
+        return self.request.where.path
+
+    def play(self) -> rf.Run:
+        """Make the problem, and play the run with a display."""
+        request, film, board = self.request, self.words["film"], self.words["tensorboard"]
+        episodes = request.how_long.episodes or EPISODES
+        before = self.file if request.where.resume else None
+        with (
+            request.world() as world,
+            _filmed(world, film, request),
+            Display(episodes, before, file=self.file) as progress,
+            self.operator or nullcontext(),
+            nullcontext(progress) if board is None else tracked(progress, board, world, episodes, before) as note,
+        ):
+            who = self.operator or _asked_by(world)
+            operator = None if who is None else progress.watching(who)
+            return fulfil(request.changed("around", progress=note, operator=operator), world)
+
+    def again(self, **limits: float) -> str:
+        """The command that continues it.  limits: those that are changed."""
+        request, words = self.request, self.words
+        again = ["resetfree", "run", request.what.problem, "--resume", "--out", str(self.file)]
+        for role, player in (("--primal", request.who.primal), ("--dual", request.who.dual)):
+            again += [role, str(player)] if ":" in str(player) else []  # a class is imported only if it is named
+        again += [] if self.operator is None else ["--operator", words["operator"]]
+        deadline, place = words["operator_deadline"], request.when.learner
+        again += [] if deadline is None else ["--operator-deadline", f"{deadline:g}"]
+        if place != OPTIONS["learner"][1]:
+            again += ["--learner", words["learner"], *(_own_pairs(place) if isinstance(place, RayLearner) else [])]
+        for name in ("max_staleness", "tensorboard", "film", *LIMITS):
+            value = limits.get(name, words[name])
+            again += [] if value is None else [f"--{name.replace('_', '-')}", f"{value}"]
+        return shlex.join(again)
 
 
-def summary(run: rf.Run, max_resets: int | None = None) -> dict[str, Any]:
-    """The result of a run as plain data."""
-    spec = run.spec
-    tally, foreseen, waits = Tally.of(run.columns), run.foresight, run.pauses
-    most = run.statements["primal"].get("most_resets")
-    waited = sum(one.seconds for one in run.interventions)
-    length, lately, bound = tally.recent
-    regret: float | None = None
-    resets: float | None = None
-    try:
-        regret, resets = float(run.regret[-1]), float(run.resets[-1])
-    except NotCertifiable:
-        pass
-    except AssumptionViolated:  # a start without a reset-free policy: regret is undefined, resets are not
-        resets = float(run.resets[-1])
-    result: dict[str, Any] = plain(
-        {
-            **{key: spec[key] for key in ("problem", "problem_options", "horizon", "seed", "feedback")},
-            "episodes": run.episodes,
-            "planned": spec["episodes"],
-            "data": spec.get("data"),
-            "tuned_after_plan": {role: bool(past_plan(run, role)) for role in ROLES},
-            **{key: spec[key] for key in ("B", "B_source", "chosen")},
-            **{role: spec[role]["name"] for role in ("primal", "dual")},
-            "settings": {role: spec[role]["settings"] for role in ("primal", "dual")},
-            "statements": run.statements,
-            "warning": _warning(run),
-            "decisions": [one._asdict() for one in run.decisions],
-            "regret": regret,
-            "resets": resets,
-            "realised_resets": tally.resets,
-            "asked_resets": len(run.asked),
-            "predicted_resets": foreseen.predicted,
-            "goals": tally.goals if "goals" in run.columns else None,
-            "after_goal": spec.get("after_goal") or None,
-            "notes": [asdict(one) for one in run.notes],
-            "prediction": {name: getattr(foreseen, name) for name in ("meant", "verdict", *MEANS)},
-            "timing": timing(run),
-            "seconds": run.seconds,
-            "pauses": None if waits is None else {name: getattr(waits, name) for name in ("last", "longest", "total")},
-            "episodes_played": len(run),
-            "max_resets": max_resets,
-            "stopped_because": None if run.ended is None else run.ended.kind,
-            "ended": None if run.ended is None else run.ended.why,
-            "interventions": len(run.interventions),
-            "seconds_waited": waited,
-            "resets_bound": tally.upper,
-            "recent": {"episodes": length, "resets": lately, "bound": bound},
-            "further_resets_bound": tally.further(run.episodes - len(run)),
-            "most_further_resets": None if most is None else max(most - tally.resets, 0),
-            "mean_steps_between_resets": tally.mean_steps,
-            "mean_seconds_between_resets": max(run.seconds - waited, 0.0) / tally.resets if tally.resets else None,
-            "run_file": None if run.path is None else str(run.path),
-        }
-    )
+def _filmed(world: World, most: int | None, request: RunRequest) -> AbstractContextManager[None]:
+    """Keep pictures around resets while the run is played, if `--film` says how many."""
+    if most is None:
+        return nullcontext()
+    file, at_rate = request.where.path, request.when.rate is not None
+    assert file is not None
+    return filmed(world, most, file, resume=request.where.resume, by_the_clock=at_rate)
+
+
+def _default_file(problem: str, words: Mapping[str, Any]) -> Path:
+    """The default run file, named after problem, players and seed."""
+    primal, dual = words["primal"], words["dual"]
+    players = "auto" if primal == dual == "auto" else f"{primal}-{dual}"
+    return Path("runs") / (re.sub(r"[^\w.-]+", "-", f"{problem}-{players}-seed{words['seed']}") + ".rfrun")
+
+
+def _with_settings(request: RunRequest, pairs: Mapping[str, Any]) -> RunRequest:
+    """The request with the settings of `--set`.
+
+    The choice of `auto` depends on the problem, and the owner of a bare key on the players: a key that both may have
+    must be qualified, as problem.KEY. What belongs to the players that `auto` will choose stays without an owner here.
+    """
+    what, who = request.what, request.who
+    names = option_names(what.problem)
+    if who.primal == "auto":
+        if who.dual != "auto":
+            player_class("dual", who.dual)  # an unknown name is refused before the problem is made
+        own = _options_of_problem(pairs, names)
+        who = replace(who, unowned=(pairs, names))
+    else:
+        dual = partner_of(player_class("primal", who.primal)).dual if who.dual == "auto" else who.dual
+        given = split_settings(pairs, names, who.primal, dual)
+        own = given["problem"]
+        who = replace(who, settings={role: {**who.settings.get(role, {}), **given[role]} for role in BASES})
+    return replace(request, who=who).changed("what", options={**what.options, **own})
+
+
+def _options_of_problem(pairs: Mapping[str, Any], names: list[str] | None) -> dict[str, Any]:
+    """The pairs that belong to the problem before the players are known."""
+    result = {}
+    for key, value in pairs.items():
+        group, dot, name = key.partition(".")
+        if dot and group == "problem":
+            result[name] = value
+        elif key in names if names is not None else group not in BASES and key not in _settings_of_players():
+            result[key] = value
     return result
 
 
-def timing(run: rf.Run) -> dict[str, Any] | None:
-    """The request of a timed run, how old its plans were, and how late it acted; None for any other run."""
-    if "timing" not in run.spec:
-        return None
-    ages, late = run.plan_ages, run.columns["lateness"]
-    latest = float(late[~np.isnan(late)].max()) if not np.isnan(late).all() else None
-    age = {"mean": float(ages.mean()), "most": int(ages.max())} if len(ages) else None
-    missed = int(run.columns["missed"].sum())
-    return {**run.spec["timing"], "plan_age": age, "missed": missed, "latest": latest}
+@cache
+def _settings_of_players() -> set[str]:
+    return {name for role in BASES for player in discover(role).values() for name in defaults_of(player)}
 
 
-def _warning(run: rf.Run) -> str | None:
-    """A warning if resets happen beyond the planning horizon of the primal player, if it has one."""
+def _resumed(request: RunRequest, pairs: Mapping[str, Any], silent: Sequence[str]) -> RunRequest:
+    """The request with the fields that were not given (`silent`) taken from the file."""
+    file = request.where.path
+    assert file is not None
+    spec, problem = read_spec_of(file), request.what.problem
+    if spec["problem"] != problem:
+        raise RunError(f"The run file '{file}' holds a run of '{spec['problem']}', not of '{problem}'.")
+    given = {key.removeprefix("problem."): value for key, value in pairs.items()}
+    own, who = followed(spec, given, file), request.who
+    settings: Settings = {}
+    for role in BASES:
+        named = spec[role]["name"] if role in silent else getattr(who, role)
+        if role in silent and named not in discover(role):
+            raise InvalidInput(
+                f"The run file '{file}' is of a {role} player '{named}' that is not registered, and a "
+                f"file never makes code run: name its class again, --{role} module:Class."
+            )
+        defaults = {} if named == "auto" else defaults_of(player_class(role, named))
+        settings[role] = stored_settings(spec, role, defaults, bound=who.B is None)
+        who = replace(who, **{role: named})
+    who = replace(who, settings=settings, feedback=spec["feedback"] if "feedback" in silent else who.feedback)
+    options = {key: value for key, value in own.items() if key in spec["problem_options"] or key not in given}
+    request = replace(request, who=who).changed("what", options=options)
+    if "seed" in silent:
+        request = request.changed("what", seed=spec["seed"])
+    if "episodes" in silent:
+        request = request.changed("how_long", episodes=read_episodes_of(file))
+    return request
+
+
+def _hertz(rate: str | None) -> float | str | None:
+    """The argument of `--rate`: a number, or "own"."""
+    if rate is None or rate == "own":
+        return rate
     try:
-        player = run.player_again("primal")
-    except ResetFreeError:  # the player cannot be made again
+        return float(rate)
+    except ValueError:
+        raise InvalidInput(
+            f"The '--rate' must be a number of steps per second, or own. Got '{rate}' instead."
+        ) from None
+
+
+def _place_of(learner: str, pairs: Sequence[str]) -> tuple[Place, dict[str, Any]]:
+    """Where `--learner` says that it learns, with its own settings (learner.KEY=VALUE), and the other pairs."""
+    given = parse_options(pairs)
+    own = {key: value for key, value in given.items() if key.startswith(LEARNER)}
+    others = {key: value for key, value in given.items() if key not in own}
+    if is_on_ray(learner):
+        return RayLearner.parse(learner, {key.removeprefix(LEARNER): value for key, value in own.items()}), others
+    if own:
+        raise InvalidInput(f"The settings '{LEARNER}KEY' are of a learner on Ray. Got '--learner {learner}' instead.")
+    return learner, others
+
+
+def _own_pairs(learner: RayLearner) -> list[str]:
+    """The settings of a learner on Ray that are not usual, as words of a command."""
+    usual = RayLearner(learner.address)
+    changed = [one.name for one in fields(learner) if getattr(learner, one.name) != getattr(usual, one.name)]
+    return [word for name in changed for word in ("--set", f"{LEARNER}{name}={getattr(learner, name)}")]
+
+
+def _require_operator(problem: str, file: Path) -> None:
+    """Refuse to resume without --operator a run whose resets a person performed."""
+    asks_itself = is_machine(problem)  # a person at this terminal
+    if in_family(problem) and not asks_itself and any(one.who != "environment" for one in read(file).interventions):
+        raise InvalidInput(
+            f"The run file '{file}' is of a run whose resets a person performed. "
+            "Give '--operator' again (none: the environment resets itself)."
+        )
+
+
+def _asked_by(world: World) -> OperatorReset | None:
+    """The person whom the problem itself asks, None if it asks none."""
+    own = getattr(world.problem, "operator", None)
+    return own if isinstance(own, OperatorReset) else None
+
+
+def _find_operator(reached: str, deadline: float | None, file: Path) -> OperatorReset | None:
+    """The operator that `--operator` names; a folder must be distinguishable from a misspelt name."""
+    if reached == "none":
+        if deadline is not None:
+            raise InvalidInput("The '--operator-deadline' needs an '--operator'. Got none instead.")
         return None
-    if not isinstance(player, PlansAhead):
-        return None
-    return past_horizon(run.columns, player.steps_ahead(run.spec["horizon"]))
+    name = reached.partition(":")[0]
+    if CHANNELS.knows(name):
+        address = file.with_name(f"{file.name}.operator.json") if CHANNELS.find(name).takes_address else None
+        return OperatorReset(by=reached, deadline=deadline, address=address)
+    if os.sep in reached or Path(reached).is_dir():
+        return OperatorReset(by=Path(reached), deadline=deadline)
+    if ":" in reached:
+        return OperatorReset(by=reached, deadline=deadline)
+    raise InvalidInput(
+        "The '--operator' must be terminal, http, http:PORT, none or a folder (one that exists, or with a "
+        f"'{os.sep}' in its name). Got '{reached}' instead."
+    )

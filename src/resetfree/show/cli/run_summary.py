@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -11,15 +12,22 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from resetfree.core.certificate import plain
+from resetfree.core.errors import AssumptionViolated, NotCertifiable, ResetFreeError
+from resetfree.game.capabilities import PlansAhead
 from resetfree.problems.registry import PROBLEMS
 from resetfree.problems.resolve import full_name
+from resetfree.runs.diagnostics import past_horizon
 from resetfree.runs.foresight import Foresight
 from resetfree.runs.result import Run
+from resetfree.show.cli.progress import Tally
 from resetfree.show.cli.wording import counted, duration, number, show_next
 from resetfree.show.film.filming import can_be_filmed
 from resetfree.show.film.kept_pictures import beside
 from resetfree.show.report.html.html_tables import data_words
+from resetfree.theory.certificates.asked import ROLES, past_plan
 
+MEANS = ("with_reset", "without_reset")  # of what was predicted
 DECISIONS = 5  # latest decisions of the primal player that are shown
 NOTES = 5  # latest notes about the problem that are shown
 NO_GUARANTEE = "no guarantee"
@@ -28,7 +36,7 @@ LONG = 0.5  # seconds: a shorter pause is not worth a line
 
 
 def show(console: Console, run: Run, data: Mapping[str, Any]) -> None:
-    """Print a run and its summary (`run.summary`)."""
+    """Print a run and its summary (`summary`)."""
     console.print(Text(f"\n{headline(run)}", style="bold"))
     console.print()
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
@@ -114,6 +122,10 @@ def _rows(run: Run, data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "pauses", f"{longest} at the longest, {total} in all, while the players computed"
     if data["timing"] is not None and data["timing"]["plan_age"] is not None:
         yield "timing", _timing(data["timing"])
+        why = {"ended": "after it ended", "hung": "because it hung"}
+        again = [f"{counted(n, 'time')} {why[one]}" for one, n in data["timing"]["restarts"].items() if n]
+        if again:
+            yield "learner", f"started again {', '.join(again)}"
     if data["ended"]:
         yield "ended", data["ended"]
     for role in ("primal", "dual"):
@@ -196,3 +208,84 @@ def _foresight(data: Mapping[str, Any]) -> Foresight:
 
 def _per_episode(value: float, k: int) -> str:
     return f"{number(value)} ({number(value / max(k, 1))} per episode)"
+
+
+def summary(run: Run, max_resets: int | None = None) -> dict[str, Any]:
+    """The result of a run as plain data."""
+    spec = run.spec
+    tally, foreseen, waits = Tally.of(run.columns), run.foresight, run.pauses
+    most = run.statements["primal"].get("most_resets")
+    waited = sum(one.seconds for one in run.interventions)
+    length, lately, bound = tally.recent
+    regret: float | None = None
+    resets: float | None = None
+    try:
+        regret, resets = float(run.regret[-1]), float(run.resets[-1])
+    except NotCertifiable:
+        pass
+    except AssumptionViolated:  # a start without a reset-free policy: regret is undefined, resets are not
+        resets = float(run.resets[-1])
+    result: dict[str, Any] = plain(
+        {
+            **{key: spec[key] for key in ("problem", "problem_options", "horizon", "seed", "feedback")},
+            "episodes": run.episodes,
+            "planned": spec["episodes"],
+            "data": spec.get("data"),
+            "tuned_after_plan": {role: bool(past_plan(run, role)) for role in ROLES},
+            **{key: spec[key] for key in ("B", "B_source", "chosen")},
+            **{role: spec[role]["name"] for role in ("primal", "dual")},
+            "settings": {role: spec[role]["settings"] for role in ("primal", "dual")},
+            "statements": run.statements,
+            "warning": _warning(run),
+            "decisions": [one._asdict() for one in run.decisions],
+            "regret": regret,
+            "resets": resets,
+            "realised_resets": tally.resets,
+            "asked_resets": len(run.asked),
+            "predicted_resets": foreseen.predicted,
+            "goals": tally.goals if "goals" in run.columns else None,
+            "after_goal": spec.get("after_goal") or None,
+            "notes": [asdict(one) for one in run.notes],
+            "prediction": {name: getattr(foreseen, name) for name in ("meant", "verdict", *MEANS)},
+            "timing": timing(run),
+            "seconds": run.seconds,
+            "pauses": None if waits is None else {name: getattr(waits, name) for name in ("last", "longest", "total")},
+            "episodes_played": len(run),
+            "max_resets": max_resets,
+            "stopped_because": None if run.ended is None else run.ended.kind,
+            "ended": None if run.ended is None else run.ended.why,
+            "interventions": len(run.interventions),
+            "seconds_waited": waited,
+            "resets_bound": tally.upper,
+            "recent": {"episodes": length, "resets": lately, "bound": bound},
+            "further_resets_bound": tally.further(run.episodes - len(run)),
+            "most_further_resets": None if most is None else max(most - tally.resets, 0),
+            "mean_steps_between_resets": tally.mean_steps,
+            "mean_seconds_between_resets": max(run.seconds - waited, 0.0) / tally.resets if tally.resets else None,
+            "run_file": None if run.path is None else str(run.path),
+        }
+    )
+    return result
+
+
+def timing(run: Run) -> dict[str, Any] | None:
+    """The request of a timed run, how old its plans were, and how late it acted; None for any other run."""
+    if "timing" not in run.spec:
+        return None
+    ages, late = run.plan_ages, run.columns["lateness"]
+    latest = float(late[~np.isnan(late)].max()) if not np.isnan(late).all() else None
+    age = {"mean": float(ages.mean()), "most": int(ages.max())} if len(ages) else None
+    missed = int(run.columns["missed"].sum())
+    restarts = {why: sum(one.restart == why for one in run.notes) for why in ("ended", "hung")}
+    return {**run.spec["timing"], "plan_age": age, "missed": missed, "latest": latest, "restarts": restarts}
+
+
+def _warning(run: Run) -> str | None:
+    """A warning if resets happen beyond the planning horizon of the primal player, if it has one."""
+    try:
+        player = run.player_again("primal")
+    except ResetFreeError:  # the player cannot be made again
+        return None
+    if not isinstance(player, PlansAhead):
+        return None
+    return past_horizon(run.columns, player.steps_ahead(run.spec["horizon"]))

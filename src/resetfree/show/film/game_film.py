@@ -10,8 +10,8 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from resetfree.core.errors import InvalidInput
-from resetfree.runs import runfile
-from resetfree.runs.recorded import check_episode
+from resetfree.runs.file import runfile
+from resetfree.runs.file.recorded import check_episode
 from resetfree.runs.result import Run
 from resetfree.show.film.film_files import Frame, check_film, write_film
 from resetfree.show.film.film_plan import spread

@@ -30,8 +30,8 @@ from resetfree.problems.contract import Problem
 from resetfree.problems.gym.adapter import GymProblem
 from resetfree.problems.operators import Automatic
 from resetfree.problems.world import World
-from resetfree.runs.ledger import read_spec_of
-from resetfree.runs.runfile import read_spec, sentences
+from resetfree.runs.file.ledger import read_spec_of
+from resetfree.runs.file.runfile import read_spec, sentences
 from resetfree.show.film.film_files import Frame
 from resetfree.show.film.film_plan import MOST_FALLS, MOST_FRAMES
 from resetfree.show.film.pictures_of_runs import Picture, prepare_to_render, rendered

@@ -15,16 +15,16 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw
 
+from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput, Notice, RunError
 from resetfree.core.naming import one_line
 from resetfree.problems.action_spaces import Choices
 from resetfree.problems.contract import Episode, Policy, Problem, State
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.gym.adapter import GymProblem
 from resetfree.problems.operators import Automatic
-from resetfree.runs import runfile
-from resetfree.runs.recorded import RecordedRound, check_episode
+from resetfree.runs.file import runfile
+from resetfree.runs.file.recorded import RecordedRound, check_episode
 from resetfree.runs.result import Run
 from resetfree.show.film.film_plan import FilmedLife, Moment, lives_of
 from resetfree.show.report.style import BLUE, EDGE, GREY, PIT, WALL, YELLOW

@@ -20,7 +20,7 @@ LEGEND = (
     "share of seeds on which it held after every episode. *: on the Pareto front of Regret against Resets. †: is given "
     "the model or a part of it, and so left out of the front. Widths are chosen on other instances and seeds, with the "
     "same sweep for every method. unsafe: pairs (s, a), or triples (h, s, a) where steps differ, that bound the resets "
-    "of elimination on every path. limit: resets below which no learner can stay on all problems of these sizes."
+    "of elimination on every path. limit: resets that every learner has on some problem of these sizes."
 )
 
 

@@ -23,8 +23,8 @@ from starlette.types import Receive, Scope, Send
 from resetfree.core.arguments import whole
 from resetfree.core.errors import InvalidInput, ResetFreeError, RunError
 from resetfree.core.settings import record
+from resetfree.runs.file.ledger import read_spec_of
 from resetfree.runs.learn import load
-from resetfree.runs.ledger import read_spec_of
 from resetfree.show.report import style
 from resetfree.show.report.html.page import PALETTE, palette
 from resetfree.show.studio import drawing, limits

@@ -14,8 +14,8 @@ from typing import Any
 from resetfree.core.arguments import shown
 from resetfree.core.errors import InvalidInput, ResetFreeError, RunError
 from resetfree.core.lock import WriterLock
-from resetfree.runs.ledger import read_episodes_of, read_spec_of
-from resetfree.runs.runfile import connect, sentences
+from resetfree.runs.file.ledger import read_episodes_of, read_spec_of
+from resetfree.runs.file.runfile import connect, sentences
 from resetfree.show.studio import limits
 from resetfree.show.studio import report_jobs as reporting
 from resetfree.show.studio.children import Children

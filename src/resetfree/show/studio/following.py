@@ -19,9 +19,9 @@ import numpy as np
 
 from resetfree.core.errors import ResetFreeError, RunError
 from resetfree.core.lock import is_held
-from resetfree.runs.columns import GOALS
-from resetfree.runs.extension import read_episodes
-from resetfree.runs.runfile import (
+from resetfree.runs.file.columns import GOALS
+from resetfree.runs.file.ending import read_episodes
+from resetfree.runs.file.runfile import (
     READ_BATCH,
     columns_in,
     connect,

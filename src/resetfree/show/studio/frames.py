@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.arrays import Bools
 from resetfree.game.contract import Round
-from resetfree.problems.finite.transitions import Bools
 from resetfree.runs.foresight import meant
 from resetfree.show.studio import limits
 from resetfree.show.studio.scenes import RunScene, bits

@@ -17,8 +17,8 @@ from resetfree.core import state as states
 from resetfree.core.errors import ResetFreeError
 from resetfree.game.contract import Round
 from resetfree.game.loop import Game
-from resetfree.runs.learn import Stopped, learn
-from resetfree.runs.ledger import read, read_episodes_of, read_spec_of
+from resetfree.runs.file.ledger import read, read_episodes_of, read_spec_of
+from resetfree.runs.learn import Stopped, fulfil
 from resetfree.runs.stuck import STUCK, asked_after
 from resetfree.show.studio import limits
 from resetfree.show.studio.frames import History, Picture
@@ -155,9 +155,11 @@ class Live:
         try:
             if self.resumes:
                 self._open()
-            how: dict[str, Any] = {"path": self.path, "resume": self.resumes, "progress": self._progress}
             operator = _ReportingDesk(self) if trial.problem.endswith("by-hand-v0") else None
-            run = learn(trial.problem, **trial.arguments, **how, operator=operator, ask=self._ask)
+            how = {"progress": self._progress, "operator": operator, "ask": self._ask}
+            request = trial.request(path=self.path, resume=self.resumes).changed("around", **how)
+            with request.world() as world:
+                run = fulfil(request, world)
             self._end("done" if len(run) >= trial.episodes else "stopped")
         except Stopped:
             self._end("stopped")

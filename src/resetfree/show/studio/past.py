@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from resetfree.core.arguments import whole
 from resetfree.core.errors import InvalidInput
-from resetfree.runs import runfile
+from resetfree.runs.file import runfile
 from resetfree.show.studio import limits
 from resetfree.show.studio.frames import History, finite
 from resetfree.show.studio.scenes import RunScene

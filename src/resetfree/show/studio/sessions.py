@@ -13,7 +13,7 @@ from resetfree.core.settings import check_names, record
 from resetfree.players import BASES, discover
 from resetfree.players import settings as defaults_of
 from resetfree.problems.registry import make
-from resetfree.runs.ledger import read_episodes_of, read_spec_of
+from resetfree.runs.file.ledger import read_episodes_of, read_spec_of
 from resetfree.show.studio import drawing, limits
 from resetfree.show.studio.catalogue import player_settings, problem_options
 from resetfree.show.studio.files import SIDES, RunFolder

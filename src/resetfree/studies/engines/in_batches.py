@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 from resetfree.core.drafts import drafted, lacks_room
 from resetfree.core.errors import InvalidInput, ResetFreeError
 from resetfree.problems.world import World
-from resetfree.runs.columns import COLUMNS, columns_of_row
-from resetfree.runs.ledger import Ledger
-from resetfree.runs.runfile import Checkpoint
+from resetfree.runs.file.columns import COLUMNS, columns_of_row
+from resetfree.runs.file.ledger import Ledger
+from resetfree.runs.file.runfile import Checkpoint
 from resetfree.runs.setup import Setup
 from resetfree.runs.tracking import track_columns
 from resetfree.runs.tracking.tracker import best_values

@@ -11,7 +11,7 @@ from resetfree.core.discovery import Registry, Unfit
 from resetfree.core.errors import InvalidInput
 from resetfree.game.auto import choose
 from resetfree.players import BASES, discover, make_player
-from resetfree.players.shared.method import Method, Players, Setting, own_methods
+from resetfree.players.method import Method, Players, Setting, own_methods
 
 
 def _auto(s: Setting) -> Players:

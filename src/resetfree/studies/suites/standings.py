@@ -42,7 +42,7 @@ class Row:
     note: str | None  # why it was not run, or its first error
     front: bool = False  # whether no other learner has fewer resets and less regret
     unsafe: int | None = None  # pairs or triples that bound elimination's resets, the most of the instances
-    limit: int | None = None  # resets below which no learner can stay on all problems of these sizes, likewise
+    limit: int | None = None  # resets that every learner has on some problem of these sizes, likewise
 
     @property
     def complete(self) -> bool:

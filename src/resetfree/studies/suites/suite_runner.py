@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from resetfree.players.shared.method import Method
+from resetfree.players.method import Method
 from resetfree.studies.engines.local import Local
 from resetfree.studies.engines.runner import Count, InProcess, Outcome, Progress, Runner, Stop, outcomes, stoppable
 from resetfree.studies.suites.results import Results

@@ -15,12 +15,12 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from resetfree.core.arrays import Floats
 from resetfree.core.errors import AssumptionViolated, InvalidInput, NotCertifiable
 from resetfree.core.naming import one_line
 from resetfree.game.loop import begin, play
-from resetfree.players.shared.method import Setting
+from resetfree.players.method import Setting
 from resetfree.problems.finite.mdp import FiniteMDP, FiniteProblem
-from resetfree.problems.finite.transitions import Floats
 from resetfree.studies.suites.methods import methods
 from resetfree.studies.suites.suite import Instance, instance
 from resetfree.studies.trial import LOOK, Trial, with_settings

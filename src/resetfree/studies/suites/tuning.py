@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from resetfree.players.shared.method import Method
+from resetfree.players.method import Method
 from resetfree.studies.suites.suite import Case, Instance, Suite
 from resetfree.studies.suites.trials import Measured, MethodPlayers, MethodTrial, ground, key_of
 from resetfree.studies.trial import Trial

@@ -35,10 +35,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from resetfree.core.arrays import Floats
 from resetfree.core.certificate import Certificate
+from resetfree.core.errors import NotCertifiable
 from resetfree.problems.finite.mdp import FiniteMDP, check_model
 from resetfree.problems.finite.safety import reachable_starts
-from resetfree.problems.finite.transitions import Floats
 from resetfree.theory.assumptions.linearity import known_features
 from resetfree.theory.oracle.dynamic_programming import solve
 
@@ -132,10 +133,14 @@ def nearest_multipliers(mdp: FiniteMDP, xi: Floats, cap: float) -> tuple[Floats,
     starts = np.flatnonzero(reachable_starts(mdp).states)
     wanted = np.full(mdp.n_states, np.nan)
     wanted[starts] = solve(mdp, starts=starts).lambda_hat[starts] + 1.0
+    if not np.isfinite(wanted[starts]).all():
+        raise NotCertifiable("The multiplier of some start exceeds what a float can hold.")
     d = xi.shape[1]
     above = np.hstack([-xi[starts], -np.ones((len(starts), 1))])  # <xi, theta> + eps >= lambda_hat + 1
     limits = [(-cap, cap)] * d + [(0, None)]
     found = linprog(np.eye(1, d + 1, d)[0], A_ub=above, b_ub=-wanted[starts], bounds=limits, method="highs")
+    if found.x is None:  # the solver takes numbers above 1e20 for infinite
+        raise NotCertifiable("The multipliers are too large for the linear program that finds the nearest function.")
     return np.asarray(found.x[:-1]), wanted
 
 

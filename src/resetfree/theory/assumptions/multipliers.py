@@ -15,13 +15,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from resetfree.core import arguments
+from resetfree.core.arrays import Floats
 from resetfree.problems.finite.findings import Finding
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.safe_sets import safe_sets
 from resetfree.problems.finite.safety import reachable_starts
-from resetfree.problems.finite.transitions import Floats
 from resetfree.theory.assumptions.linearity import known_features
 from resetfree.theory.oracle.dynamic_programming import solve
+from resetfree.theory.sets import norm
 
 TOLERANCE = 1e-9
 LARGEST_WORK = 2e9  # kernel steps that a check takes by default: about ten seconds
@@ -152,7 +153,7 @@ def _finding(mdp: FiniteMDP, xi: ArrayLike | None, starts: NDArray[np.int64], le
     top = int(starts[np.argmax(wanted)])
     if not np.isfinite(wanted).all():
         sentence = f"The multiplier of state {mdp.state_names[top]} exceeds what a float can hold.{note}"
-        return Finding("dual class", None, sentence, None, detail)
+        return Finding("dual class", None, sentence, None, {**detail, "beyond_floats": top})
     detail |= {"largest_lambda_star": float(wanted.max()), "largest_at": top}
     if features is None:
         detail |= {"B": float(wanted.max()), "theta": [float(wanted.max())], "d": 1, "equality_B": None}
@@ -177,7 +178,7 @@ def _fitted(
     sizes = np.linalg.norm(xi, axis=1)
     detail |= {"d": xi.shape[1], "largest_xi": float(sizes.max())}
     for kind, vector in (("", theta), ("equality_", equal)):
-        detail |= {f"{kind}B": None if vector is None else float(np.linalg.norm(vector)), f"{kind}theta": vector}
+        detail |= {f"{kind}B": None if vector is None else norm(vector), f"{kind}theta": vector}
     if sizes.max() > 1 + TOLERANCE:
         witness = int(np.argmax(sizes))
         sentence = (

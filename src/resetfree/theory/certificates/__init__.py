@@ -6,8 +6,8 @@ player's feedback; lambda_hat the least optimal multipliers, lambda* >= lambda_h
 
 A claim is "proved" if a theorem covers it with the constants of this run: if it fails all the same, the record,
 the code or the theorem is wrong, or an event of small probability occurred. "tuned" claims have none, or one that needs
-what cannot be checked here, and may fail. An "identity" is algebra that holds on any numbers: it checks the
-arithmetic here, and shows nothing about the players.
+what cannot be checked here, and may fail. What is "checked" is no theorem, but true of every honest record. An
+"identity" is algebra that holds on any numbers: it checks the arithmetic here, and shows nothing about the players.
 """
 
 from resetfree.theory.certificates.claims_optimism import OPTIMISM, optimism, primal_cover

@@ -11,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import Bound, Positive, Probability, checked
-from resetfree.problems.finite.transitions import Floats
 
 DELTA = 0.01  # default failure probability
 GRID = 32  # exponents tried: enough for 1e15 resets

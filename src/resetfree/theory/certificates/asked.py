@@ -84,7 +84,8 @@ def as_recorded(run: Record) -> Certificate:
         "; the file was edited, or written by another version of resetfree" if differ else ""
     )
     where = ", ".join(differ[:3]) or None
-    return Certificate(CLAIM, len(differ), 0.0, 0.0, "==", witness=where, detail={"differ": differ}, why=why)
+    detail = {"differ": differ}
+    return Certificate(CLAIM, len(differ), 0.0, 0.0, "==", witness=where, detail=detail, status="checked", why=why)
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from resetfree.core.certificate import Certificate, Status, over_rounds
-from resetfree.problems.finite.transitions import Floats
+from resetfree.core.arrays import Floats
+from resetfree.core.certificate import Certificate, Status, beside, over_rounds, resting_on
 from resetfree.theory.certificates import anytime
 from resetfree.theory.certificates.claims_optimism import NO_UPPER, Cover, likely
 from resetfree.theory.certificates.claims_reduction import Truth
@@ -24,14 +24,15 @@ def anytime_resets(run: Record) -> list[Certificate]:
     detail = {"realised": int(n[-1]), "lower": float(lower[-1]), "upper": float(upper[-1])}
     v_c = run.columns["v_c"]
     if np.isnan(v_c).all() or held_actions(run):  # then the expectation is of what was done, not of the policies
-        return [_interval("Resets lie between what the resets so far need and allow", lower, upper, detail, why)]
+        claim = "Resets lie between what the resets so far need and allow"
+        return [beside(_interval(claim, lower, upper, detail, why), most=float(len(run)))]
     total = np.cumsum(v_c)
     most, least = "Resets are at most what the resets so far allow", "Resets are at least what the resets so far need"
-    said = detail | {"trivial": float(len(run)), "vacuous": bool(upper[-1] >= len(run))}
-    return [
-        over_rounds(most, total, upper, TOLERANCE * k, detail=said, why=why),
-        over_rounds(least, lower, total, TOLERANCE * k, detail=detail, why=why),
+    found = [
+        beside(over_rounds(most, total, upper, TOLERANCE * k, detail=detail, why=why), most=float(len(run))),
+        beside(over_rounds(least, lower, total, TOLERANCE * k, detail=detail, why=why), least=0.0),
     ]
+    return [resting_on(one, resets=anytime.DELTA) for one in found]
 
 
 def anytime_regret(run: Record, known: Truth | str, cover: Cover) -> list[Certificate]:
@@ -48,8 +49,7 @@ def anytime_regret(run: Record, known: Truth | str, cover: Cover) -> list[Certif
         named = c["upper"] if ages is None else np.where(ages.own_start, c["upper"], horizon)
         above = anytime.upper_sum(c["s1"], named, horizon)
         upper = anytime.regret_upper(k, above, np.cumsum(c["reward"]), horizon, delta, noise=noise)
-        trivial = float(len(run) * horizon)
-        detail = {"upper": float(upper[-1]), "trivial": trivial, "vacuous": bool(upper[-1] >= trivial)}
+        detail = {"upper": float(upper[-1])}
     lower: Floats = -1.0 * horizon * k if B is None else anytime.regret_lower(run.realised_resets, float(B), delta / 2)
     if isinstance(known, str):
         if not detail:
@@ -57,23 +57,33 @@ def anytime_regret(run: Record, known: Truth | str, cover: Cover) -> list[Certif
         why = likely(cover, 1.5 * delta) + ("" if B is None else "; if B is at least every lambda_hat")
         claim = "Regret lies between what the resets, and the upper bounds and rewards, so far allow"
         status: Status = cover.status if B is None else "tuned"  # nothing shows that B is large enough
-        return [_interval(claim, lower, upper, detail, why, status=status)]
+        interval = _interval(claim, lower, upper, detail, why, status=status)
+        return [beside(interval, most=float(len(run) * horizon))]
     rounds, tolerance = known.rounds, TOLERANCE * (horizon + float(B or 0.0)) * k
     total = regret(rounds, known.solution)
     boundary = anytime.mixture_boundary(k * anytime.return_variance(horizon, noise), delta, float(horizon**2))
     often = f"with probability at least {1 - delta:g} after every round at once; no assumption is needed"
     claim = "the rewards collected differ from the sum of V_r by no more than chance allows"
-    found.append(over_rounds(claim, np.abs(np.cumsum(c["reward"] - rounds.v_r)), boundary, tolerance, why=often))
+    off, largest = np.abs(np.cumsum(c["reward"] - rounds.v_r)), float(len(run) * horizon)
+    bounded = noise in (0.0, "bernoulli")  # else rewards may be any number
+    chance = beside(over_rounds(claim, off, boundary, tolerance, why=often), most=largest if bounded else None)
+    found.append(resting_on(chance, rewards=delta))
     if detail:
-        why = likely(cover, delta)
-        found.append(over_rounds(most, total, upper, tolerance, detail=detail, status=cover.status, why=why))
+        above_it = over_rounds(
+            most, total, upper, tolerance, detail=detail, status=cover.status, why=likely(cover, delta)
+        )
+        found.append(resting_on(beside(above_it, most=largest), optimism=cover.proof.failure, rewards=delta))
     else:
         found.append(Certificate.not_applicable(most, NO_UPPER))
     if B is None or known.hat.max() > B * (1 + TOLERANCE):
         why = "no bound B on the multipliers is known" if B is None else f"B = {B:.6g} is below some lambda_hat"
         return [*found, Certificate.not_applicable(least, why)]
     why = f"with probability at least {1 - delta / 2:g} after every round at once, as B is at least every lambda_hat"
-    return [*found, over_rounds(least, lower, total, tolerance, why=why)]
+    # The same event as that of `anytime_resets`: its upper side has delta/2, too.
+    return [
+        *found,
+        resting_on(beside(over_rounds(least, lower, total, tolerance, why=why), least=-largest), resets=delta),
+    ]
 
 
 def _interval(

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from resetfree.core.certificate import Certificate, Status, over_rounds
+from resetfree.core.arrays import Floats
+from resetfree.core.certificate import Certificate, Status, beside, over_rounds
 from resetfree.core.errors import NotCertifiable, ResetFreeError
 from resetfree.game.capabilities import (
     BoundsEachRound,
@@ -23,7 +24,6 @@ from resetfree.game.capabilities import (
     PlanAges,
     StatesOtherBounds,
 )
-from resetfree.problems.finite.transitions import Floats
 from resetfree.theory.certificates.plan_ages import plan_ages
 from resetfree.theory.certificates.record import Record
 from resetfree.theory.certificates.replay import SLACK, Farther, comparators, dual_history, dual_start, farther
@@ -55,7 +55,7 @@ def dual_side(run: Record, lambda_hat: Floats | str) -> DualSide:
     try:
         begun = dual_start(run)
         against = comparators(run, begun, lambda_hat)
-    except ResetFreeError as error:
+    except (ResetFreeError, ArithmeticError) as error:
         why = str(error)
         return DualSide(None, why, {"0": why, "lambda*": why}, {"0": why, "lambda*": why})
     star = against["lambda*"]
@@ -66,7 +66,7 @@ def dual_side(run: Record, lambda_hat: Floats | str) -> DualSide:
     for name, c in against.items():
         try:
             bounds[name] = c if isinstance(c, str) else online_bound(begun.player, met, c, late=ages is not None)
-        except NotCertifiable as error:
+        except (NotCertifiable, ArithmeticError) as error:
             bounds[name] = str(error)
     most: Floats | None = None
     if far is not None:
@@ -112,7 +112,7 @@ def dual_claims(run: Record, side: DualSide) -> list[Certificate]:
     else:
         differ = np.flatnonzero(again.lam != lam)
         where = f"round {differ[0] + 1}" if len(differ) else None
-        found = [Certificate(claim, len(differ), 0.0, 0.0, "==", witness=where)]
+        found = [Certificate(claim, len(differ), 0.0, 0.0, "==", witness=where, status="checked")]
     found += _missed(run, side)
     own = "its bound" if side.ages is None else "its bound + what old plans cost"
     for name, c in side.against.items():
@@ -153,7 +153,9 @@ def _within(
         return Certificate.not_applicable(claim, most)
     status: Status = "identity" if against.name == "0" else "proved"
     why = SIGNS if against.name == "0" else ""
-    return over_rounds(claim, regret, most, _rounding(run, against), detail=detail, status=status, why=why)
+    found = over_rounds(claim, regret, most, _rounding(run, against), detail=detail, status=status, why=why)
+    # Multipliers are not negative, signals and costs at most 1: no player can regret more than lambda_c every time.
+    return found if status == "identity" else beside(found, most=float(against.at_starts.sum()))
 
 
 def dual_lemma(run: Record, rounds: Rounds | str, side: DualSide) -> list[Certificate]:

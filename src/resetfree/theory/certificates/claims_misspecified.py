@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from resetfree.core.certificate import Certificate, over_rounds
+from resetfree.core.certificate import Certificate, beside, over_rounds
 from resetfree.core.errors import NotCertifiable, ResetFreeError
 from resetfree.game.capabilities import CapsMultiplier, Comparator
 from resetfree.theory.assumptions.misspecification import nearest_multipliers
@@ -49,8 +49,8 @@ def nearly_in_class(run: Record, known: Truth | str, side: DualSide) -> list[Cer
     online = np.cumsum((nearest.at_starts - lam) * run.columns["cost_signal"])
     why = f"eps = {eps:.6g}, measured"
     return [
-        over_rounds(NEARLY[0], (1 - eps) * resets(rounds), both, tolerance, why=why),
-        over_rounds(NEARLY[1], online, most, tolerance, why=why),
+        beside(over_rounds(NEARLY[0], (1 - eps) * resets(rounds), both, tolerance, why=why), most=(1 - eps) * len(run)),
+        beside(over_rounds(NEARLY[1], online, most, tolerance, why=why), most=float(nearest.at_starts.sum())),
     ]
 
 

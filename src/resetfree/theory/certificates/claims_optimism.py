@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from resetfree.core.certificate import Certificate, Status, in_every_round, over_rounds
+from resetfree.core.arrays import Bools, Floats
+from resetfree.core.certificate import Certificate, Status, beside, in_every_round, over_rounds, resting_on
 from resetfree.game.capabilities import HasProof, Proof
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.finite.transitions import Bools, Floats
 from resetfree.theory.assumptions import feasibility, linearity
 from resetfree.theory.assumptions.misspecification import nearest_linear
 from resetfree.theory.assumptions.on_continuum import feasible, linear
@@ -131,20 +131,41 @@ def optimism(run: Record, known: Truth | str, cover: Cover) -> list[Certificate]
     tolerance = known.error + TOLERANCE * float(run.spec["horizon"] + np.abs(rounds.lam).max())
     over = np.cumsum(c["upper"] - (rounds.v_r - rounds.lam * rounds.v_c))
     r_p, summed = primal_regret(rounds, known.solution), tolerance * np.arange(1, len(run) + 1)
+    horizon, most_r_p = float(run.spec["horizon"]), largest_primal_regret(run)
+    v_r, v_c_hat = _there(rounds.v_r, own), _there(c["v_c_hat"], own)
+    # A claim about each round says nothing if it does so in every one of them.
     sides = [
-        in_every_round(OPTIMISM[1], _there(rounds.v_r, own), c["v_r_hat"], tolerance, status=status, why=why),
-        in_every_round(OPTIMISM[2], _there(c["v_c_hat"], own), rounds.v_c, tolerance, status=status, why=why),
+        beside(
+            in_every_round(OPTIMISM[1], v_r, c["v_r_hat"], tolerance, status=status, why=why),
+            most=horizon,
+            always=bool((c["v_r_hat"] >= horizon).all()),
+        ),
+        beside(
+            in_every_round(OPTIMISM[2], v_c_hat, rounds.v_c, tolerance, status=status, why=why),
+            least=0.0,
+            always=bool((v_c_hat <= 0).all()),
+        ),
     ]
     if not cover.proof.values_are_bounds:
         estimates = "the player's V_r and V_c are estimates, not bounds"
         sides = [Certificate.not_applicable(claim, estimates) for claim in OPTIMISM[1:3]]
-    return [
-        in_every_round(OPTIMISM[0], best, c["upper"], tolerance, status=status, why=why),
+    found = [
+        beside(
+            in_every_round(OPTIMISM[0], best, c["upper"], tolerance, status=status, why=why),
+            most=horizon,
+            always=bool((c["upper"] >= horizon).all()),
+        ),
         *sides,
-        over_rounds(OPTIMISM[3], r_p, over, summed, status=status, why=why)
+        beside(over_rounds(OPTIMISM[3], r_p, over, summed, status=status, why=why), most=most_r_p)
         if own.all()
         else Certificate.not_applicable(OPTIMISM[3], OTHER_START),
     ]
+    return [resting_on(one, optimism=cover.proof.failure) for one in found]
+
+
+def largest_primal_regret(run: Record) -> float:
+    """What R_p(pi*) is at most in any run of these rounds and multipliers: V* <= H, V_r >= 0 and V_c <= 1."""
+    return float(len(run) * (run.spec["horizon"] + np.abs(run.columns["lam"]).max()))
 
 
 def _there(left: Floats, own: Bools) -> Floats:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from resetfree.core.certificate import Certificate
+from resetfree.core.arrays import Floats
+from resetfree.core.certificate import Certificate, beside
 from resetfree.game.capabilities import Eliminates, LearnsRules
 from resetfree.problems.factors import has_factors
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.finite.transitions import Floats
 from resetfree.theory.assumptions import feasibility, unsafe_pairs
 from resetfree.theory.certificates.asked import began_with, known_player, unknown_cap
 from resetfree.theory.certificates.claims_optimism import IF_FEASIBLE
@@ -24,8 +24,8 @@ EVERY_PATH = (
 )
 
 
-# The same, by the sizes of the problem alone: proved in `theory.reset_limits`, and no learner can promise less.
-BY_SIZES = "no more resets happened than the limit for problems of these sizes, below which no learner can stay"
+# The same, by the sizes of the problem alone: proved in `theory.reset_limits`.
+BY_SIZES = "no more resets happened than N (A - 1), the most of elimination on any problem of these sizes"
 
 
 def on_every_path(run: Record) -> list[Certificate]:
@@ -48,19 +48,24 @@ def on_every_path(run: Record) -> list[Certificate]:
             return [Certificate.not_applicable(claim, why)]
     if run.mdp is None:
         why = f"counted are all of them, safe or not; {IF_FEASIBLE}"
-        return [Certificate(claim, resets, float(most), 0.0, status="tuned", why=why)]
+        return [beside(Certificate(claim, resets, float(most), 0.0, status="tuned", why=why), most=float(len(run)))]
     finding = feasibility(run.mdp)
     if not finding.holds:
         return [Certificate.not_applicable(claim, finding.sentence)]
     data = began_with(run)
     why = f"{data} unless they are of this problem" if data else ""
     return [
-        Certificate(claim, resets, float(most), 0.0, status="tuned" if data else "proved", why=why)
-        for claim, most in (
-            (claim, unsafe_pairs(run.mdp, per_step)),
-            (BY_SIZES, size_limit(run.mdp, per_step or depends_on_step(run.mdp))),
+        beside(
+            Certificate(claim, resets, float(most), 0.0, status="tuned" if data else "proved", why=why),
+            most=float(len(run)),
         )
+        for claim, most in zip((claim, BY_SIZES), _pathwise(run.mdp, per_step), strict=True)
     ]
+
+
+def _pathwise(mdp: FiniteMDP, per_step: bool) -> tuple[int, int]:
+    """What elimination never exceeds: the unsafe pairs or triples, and N (A - 1)."""
+    return unsafe_pairs(mdp, per_step), size_limit(mdp, per_step or depends_on_step(mdp))
 
 
 BY_RULES = "no more resets happened than the rules about danger allow: their bits, and log2(K) + 1"
@@ -90,7 +95,9 @@ def by_rules(run: Record) -> list[Certificate]:
     bound = player.rule_bound(problem, chance[None] > 0, len(run))
     if bound is None:
         return [Certificate.not_applicable(BY_RULES, "the states have no factors")]
-    return [Certificate(BY_RULES, float(run.realised_resets[-1]), bound, 0.0)]
+    # It plays inside what elimination allows: beyond what no path of that exceeds, the rules say nothing.
+    most = float(min(len(run), *_pathwise(mdp, False)))
+    return [beside(Certificate(BY_RULES, float(run.realised_resets[-1]), bound, 0.0), most=most)]
 
 
 def _chance_of_a_fall(mdp: FiniteMDP) -> Floats:

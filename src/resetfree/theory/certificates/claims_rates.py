@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from resetfree.core.certificate import Certificate
+from resetfree.core.certificate import Certificate, beside, resting_on
 from resetfree.core.errors import NotCertifiable
 from resetfree.game.capabilities import (
     BoundsDelayedRegret,
@@ -21,7 +21,14 @@ from resetfree.theory.certificates.anytime import DELTA
 from resetfree.theory.certificates.asked import began_with, known_player, past_plan
 from resetfree.theory.certificates.claims_dual import DualSide
 from resetfree.theory.certificates.claims_falls import ResetsBound, by_falls, by_paths, expected_on_paths
-from resetfree.theory.certificates.claims_optimism import OTHER_START, Cover, likely, over_bound, proof_of
+from resetfree.theory.certificates.claims_optimism import (
+    OTHER_START,
+    Cover,
+    largest_primal_regret,
+    likely,
+    over_bound,
+    proof_of,
+)
 from resetfree.theory.certificates.claims_reduction import Truth
 from resetfree.theory.certificates.plan_ages import held_actions, plan_ages
 from resetfree.theory.certificates.record import TOLERANCE, Record
@@ -33,7 +40,7 @@ RATES = ("R_p(pi*) is at most its rate", "Regret is at most its rate", "Resets a
 def rates(run: Record, known: Truth | str, cover: Cover, side: DualSide) -> list[Certificate]:
     """R_p, Regret and Resets against their explicit bounds, at the last round.
 
-    Paper: rates for linear MDPs (theorem).
+    Paper: rates for linear MDPs (theorem); in the tabular setting d = |S| |A|, hence |S|^3 |A|^3 for d^3.
 
     R_p(pi*) <= P, the primal player's own bound (its `primal_regret_bound` has the formula; if Resets are in it,
     with the bound on them),
@@ -71,8 +78,8 @@ def rates(run: Record, known: Truth | str, cover: Cover, side: DualSide) -> list
     if proved.regret is not None:  # R_p is Regret and the sum of lam V_c
         most = min(most, proved.regret + lam * few)
     chance = proved.chance + (delta if proved.regret is not None or proved.per_root_reset else 0.0)
-    left, trivial = primal_regret(rounds, solution)[-1], k * (run.spec["horizon"] + lam)
-    primal = _rate(RATES[0], left, most, trivial, cover, run=run, detail={}, delta=chance)
+    left = primal_regret(rounds, solution)[-1]
+    primal = _rate(RATES[0], left, most, largest_primal_regret(run), cover, run=run, detail={}, delta=chance)
     found = [primal, _regret_rate(run, known, dual, proved, primal, cover)]
     if isinstance(fewest, str):
         return [*found, Certificate.not_applicable(RATES[2], fewest)]
@@ -192,16 +199,17 @@ def solved_for_resets(rest: float, root: float, k: int) -> float:
     """
     if root == 0:
         return rest
-    return min((root / 2 + sqrt(root * root / 4 + max(rest, 0.0))) ** 2, rest + root * sqrt(k))
+    half = root / 2 + sqrt(root * root / 4 + max(rest, 0.0))
+    return min(half * half, rest + root * sqrt(k))
 
 
 def _rate(
     claim: str, left: float, bound: float, trivial: float, cover: Cover, *, run: Record, detail: Any, delta: float = 0.0
 ) -> Certificate:
-    detail = {**detail, "trivial": trivial, "vacuous": bool(bound >= trivial)}
     why, where = likely(cover, delta), f"round {len(run)}"
     tolerance = TOLERANCE * trivial
-    return Certificate(claim, left, bound, tolerance, witness=where, detail=detail, status=cover.status, why=why)
+    found = Certificate(claim, left, bound, tolerance, witness=where, detail=detail, status=cover.status, why=why)
+    return resting_on(beside(found, most=trivial), rate=cover.proof.failure, signals=delta)
 
 
 def primal_bound(run: Record, *, within_bound: bool = True) -> PrimalRegretBound:

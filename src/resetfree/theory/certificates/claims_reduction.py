@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.certificate import Certificate, in_every_round
+from resetfree.core.arrays import Floats
+from resetfree.core.certificate import Certificate, beside, in_every_round
 from resetfree.core.errors import ResetFreeError
-from resetfree.problems.finite.transitions import Floats
 from resetfree.theory.certificates.record import TOLERANCE, Record
 from resetfree.theory.oracle.nodes import AtStarts
 from resetfree.theory.regret import Rounds, Solved, best_values
@@ -65,13 +65,24 @@ def reduction_claims(run: Record, known: Truth | str) -> list[Certificate]:
     if isinstance(known, str):
         return [Certificate.not_applicable(claim, known) for claim in REDUCTION]
     rounds, tolerance = known.rounds, TOLERANCE * float(run.spec["horizon"] + known.hat.max())
-    played = rounds.v_r - known.hat * rounds.v_c
+    played, horizon = rounds.v_r - known.hat * rounds.v_c, float(run.spec["horizon"])
     found = [
-        *reduction(rounds, known.solution),
+        *(_beside(claim, len(run), horizon) for claim in reduction(rounds, known.solution)),
         *saddle_gap(rounds, known.solution),
-        in_every_round(REDUCTION[3], played, known.best, tolerance),
+        beside(
+            in_every_round(REDUCTION[3], played, known.best, tolerance),
+            most=horizon,
+            always=bool((known.best >= horizon).all()),
+        ),
     ]
     if (rounds.lam == rounds.lam[0]).all() and not any("fixed C" in c.claim for c in found):
         why = f"C = {rounds.lam[0]:.6g} is not above max lambda_hat = {known.hat.max():.6g}"
         found.append(Certificate.not_applicable(FIXED, why))
     return found
+
+
+def _beside(claim: Certificate, k: int, horizon: float) -> Certificate:
+    """What is proved of Resets and Regret beside what is true of every run: Resets <= K, Regret >= -K H."""
+    if claim.status != "proved":
+        return claim
+    return beside(claim, most=float(k)) if claim.claim.startswith("Resets") else beside(claim, least=-k * horizon)

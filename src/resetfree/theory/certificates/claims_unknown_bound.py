@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import ceil, e, log
 
-from resetfree.core.certificate import Certificate
+from resetfree.core.certificate import Certificate, beside, resting_on
 from resetfree.core.errors import NotCertifiable
 from resetfree.game.capabilities import Comparator, RaisesMultiplier
 from resetfree.theory.certificates.anytime import DELTA
@@ -54,13 +54,18 @@ def unknown_bound(run: Record, side: DualSide) -> list[Certificate]:
     elif B is not None and last.lam > B:
         why = f"the primal player's proof is for multipliers up to B = {B:.6g}, and the phase has {last.lam:.6g}"
     both = cover._replace(status="tuned", why=why) if why else cover
-    words = likely(both, DELTA + cover.proof.failure if primal > 0 else 0.0)
+    more = DELTA + cover.proof.failure if primal > 0 else 0.0
+    words = likely(both, more)
     before = float(sum(ceil(phase.patience) for phase in phases[:-1]))
     detail = {"lambda*": against.largest, "phases": len(phases), "primal": primal}
     return [
-        Certificate(claim, left, right, 0.0, status=both.status, why=words, detail=detail)
-        for claim, left, right in (
-            (UNKNOWN_B[0], float(run.columns["lam"].max()), last.lam),
-            (UNKNOWN_B[1], float(run.realised_resets[-1]), before + spent),
+        resting_on(
+            beside(Certificate(claim, left, right, 0.0, status=both.status, why=words, detail=detail), most=most),
+            rate=cover.proof.failure,
+            phases=more,
+        )
+        for claim, left, right, most in (
+            (UNKNOWN_B[0], float(run.columns["lam"].max()), last.lam, None),
+            (UNKNOWN_B[1], float(run.realised_resets[-1]), before + spent, float(len(run))),
         )
     ]

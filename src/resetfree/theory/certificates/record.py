@@ -129,10 +129,12 @@ def fits(run: Record) -> Certificate:
     if run.fit is None:
         return Certificate.not_applicable(DIGEST, "this run was never written down, so nothing could change it")
     wrong = run.fit.rounds if run.fit.rounds or run.fit.whole else 1
-    return Certificate(DIGEST, wrong, 0.0, 0.0, "==", witness=run.fit.what or None, why=DIGEST_WHY)
+    where = run.fit.what or None
+    return Certificate(DIGEST, wrong, 0.0, 0.0, "==", witness=where, status="checked", why=DIGEST_WHY)
 
 
 def count_rounds(claim: str, wrong: Any) -> Certificate:
     """The claim that `wrong` [K] is true of no round."""
     rounds = np.flatnonzero(wrong)
-    return Certificate(claim, len(rounds), 0.0, 0.0, "==", witness=f"round {rounds[0] + 1}" if len(rounds) else None)
+    where = f"round {rounds[0] + 1}" if len(rounds) else None
+    return Certificate(claim, len(rounds), 0.0, 0.0, "==", witness=where, status="checked")

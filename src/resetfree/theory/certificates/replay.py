@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from resetfree.core.arrays import Floats, Ints
 from resetfree.core.errors import NotCertifiable, ResetFreeError
 from resetfree.game.capabilities import (
     ChoosesFunction,
@@ -24,7 +25,6 @@ from resetfree.game.capabilities import (
 from resetfree.game.contract import DualPlayer, Plan, Round
 from resetfree.problems.continuum import Continuum
 from resetfree.problems.contract import Episode, Problem
-from resetfree.problems.finite.backward import Floats, Ints
 from resetfree.theory.assumptions import dual_class, reachable_starts
 from resetfree.theory.assumptions.on_continuum import constant_multipliers
 from resetfree.theory.certificates.plan_ages import plan_ages
@@ -88,7 +88,7 @@ def comparators(run: Record, begun: DualStart, lambda_hat: Floats | str) -> dict
     if "largest_lambda_star" not in finding.detail:
         n, work = finding.detail["starts"], finding.detail["kernel_steps"]
         why = f"lambda* must cover all {n} possible starts, which would take about {work:.0e} steps"
-        return {**found, "lambda*": why if n else finding.sentence}
+        return {**found, "lambda*": why if n and "beyond_floats" not in finding.detail else finding.sentence}
     top = float(finding.detail["largest_lambda_star"])
     if among is None:
         return {**found, "lambda*": Comparator("lambda*", top, np.full(len(run), top), top)}
@@ -96,8 +96,9 @@ def comparators(run: Record, begun: DualStart, lambda_hat: Floats | str) -> dict
         return {**found, "lambda*": finding.sentence}
     theta = np.asarray(finding.detail["theta"], dtype=np.float64)
     u: Any = float(theta[0]) if isinstance(zero, float) else theta
-    size = float(np.linalg.norm(theta))
-    if np.linalg.norm(np.subtract(among.moved(u, int(s1[0]), 0.0), u)) > SLACK * size:  # P_U(u) is not u
+    size, scale = hypot(*theta), float(np.abs(theta).max()) or 1.0  # in units of its largest entry no square overflows
+    away = np.subtract(among.moved(u, int(s1[0]), 0.0) / scale, u / scale)
+    if not hypot(*np.ravel(away)) <= SLACK * hypot(*(theta / scale)):  # P_U(u) is not u
         return {**found, "lambda*": f"lambda* needs |theta| = {size:.6g}, which is outside of the dual player's set"}
     values = np.full(len(possible), top) if run.mdp.xi is None else run.mdp.xi @ theta
     return {**found, "lambda*": Comparator("lambda*", u, values[s1], float(values[possible].max()))}

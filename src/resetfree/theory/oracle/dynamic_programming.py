@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from resetfree.core import arguments
+from resetfree.core.arrays import Bools, Floats
 from resetfree.core.errors import AssumptionViolated, InvalidInput
 from resetfree.problems.finite import backward as planning
 from resetfree.problems.finite.mdp import FiniteMDP, check_model
 from resetfree.problems.finite.safe_sets import SafeSets, safe_sets
 from resetfree.problems.finite.tabular_policy import check_policy
-from resetfree.problems.finite.transitions import Bools, Floats
 from resetfree.theory.oracle import wide
 
 SMALLEST_EXPONENT = -900  # of two; floats end at -1022, and some room is left for sums and quotients

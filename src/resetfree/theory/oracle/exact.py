@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from resetfree.core.arrays import Bools, Floats, Ints
 from resetfree.core.compiled import jit
 from resetfree.problems.continuum import continuum_behind
 from resetfree.problems.contract import Problem
 from resetfree.problems.finite import backward as planning
-from resetfree.problems.finite.backward import Bools, Floats, Ints, Model
+from resetfree.problems.finite.backward import Model
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.tabular_policy import LazyPolicy, as_policy
 from resetfree.theory.oracle.nodes import NodeEvaluator

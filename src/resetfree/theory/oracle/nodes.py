@@ -27,10 +27,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.arrays import Bools, Floats
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import expect
 from resetfree.problems.continuum import Continuum, RowPolicy, as_rows
-from resetfree.problems.finite.transitions import Bools, Floats
 
 Rows: TypeAlias = Callable[[int, Floats], Floats]  # (h = 1..H, states [n, D]) -> probabilities [n, A]
 PER_CELL = {1: 32, 2: 8, 3: 3}  # by D: nodes in a tenth of a coordinate

@@ -10,8 +10,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.arrays import Bools, Floats, Ints
 from resetfree.core.compiled import jit
-from resetfree.problems.finite.backward import EPS, Bools, Floats, Ints, Model
+from resetfree.problems.finite.backward import EPS, Model
 
 STEP = 2.0**-256
 BACK = 2.0**256

@@ -162,7 +162,7 @@ def _lead(groups: list[Group], film: FilmOfRun | str | None) -> Markup:
     """What is wrong, if anything is, then the result, and its film."""
     parts: list[object] = []
     for sentence in tables.failures(groups):
-        parts.append(tag("p", tag("strong", "A proved claim fails: "), sentence, class_="alert"))
+        parts.append(tag("p", tag("strong", "A claim that must hold fails: "), sentence, class_="alert"))
     still = tables.stuck(groups)
     if len(still) == 1:
         parts.append(tag("p", tag("strong", "A run stood still: "), still[0], class_="alert"))

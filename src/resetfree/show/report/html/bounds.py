@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.arrays import Floats
 from resetfree.core.certificate import Certificate
-from resetfree.problems.finite.transitions import Floats
 from resetfree.runs.result import Run
 from resetfree.show.report.html.groups import BROKEN, Group
 from resetfree.show.report.html.series import shown

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.errors import ResetFreeError
-from resetfree.runs.all_transitions import unscaled_episodes
+from resetfree.runs.data.all_transitions import unscaled_episodes
 from resetfree.show.report.html import figures as draw
 from resetfree.show.report.html.figures import Drawing
 from resetfree.show.report.html.groups import Group

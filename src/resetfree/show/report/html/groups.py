@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.arrays import Floats
 from resetfree.core.certificate import Certificate
 from resetfree.core.errors import InvalidInput, ResetFreeError
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.finite.transitions import Floats
-from resetfree.runs import runfile
+from resetfree.runs.file import runfile
 from resetfree.runs.learn import load
 from resetfree.runs.result import Run
 from resetfree.theory import regret as measures

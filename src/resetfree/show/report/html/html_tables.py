@@ -116,7 +116,7 @@ def settings(group: Group) -> Markup:
 
 
 def limit_words(mdp: FiniteMDP) -> str:
-    """What no learner can promise, and what elimination does, for problems of these sizes."""
+    """What no learner can promise for all problems of these sizes, and what elimination does."""
     most, unsafe = size_limit(mdp, depends_on_step(mdp)), unsafe_pairs(mdp)
     what = "triples (h, s, a)" if depends_on_step(mdp) else "pairs (s, a)"
     return (
@@ -138,6 +138,9 @@ def _pairs(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{key} = {short(value)}" for key, value in values.items()) or "none"
 
 
+FOLDED = {"checked": "checks of the record", "identity": "identities, checks of arithmetic,"}  # folded if all hold
+
+
 def certificates(group: Group) -> Markup:
     """Every claim over all runs of the group: guaranteed, tuned, and not applicable ones."""
     by_claim: dict[tuple[str, str], list[Certificate]] = {}
@@ -147,6 +150,7 @@ def certificates(group: Group) -> Markup:
     parts: list[object] = []
     for status, title in (
         ("proved", "Guaranteed: a theorem covers it with the constants of these runs"),
+        ("checked", "Checked: true of every honest record; a damaged or forged one makes it fail"),
         ("tuned", "Tuned: no theorem covers it, and it may fail"),
         ("identity", "Identities: algebra that holds for any run; they check the arithmetic of this page"),
     ):
@@ -155,10 +159,9 @@ def certificates(group: Group) -> Markup:
             head = ("claim", "verdict", "left", "", "right", "slack", "remarks")
             of = f". n = {group.n} runs; numbers of the tightest" if group.n > 1 else ""
             listed = table(head, rows, numbers=(2, 4, 5), caption=f"{title}{of}")
-            if status == "identity" and all(
-                c.holds for (kind, _), found in by_claim.items() if kind == status for c in found
-            ):
-                listed = tag("details", tag("summary", f"{len(rows)} identities, checks of arithmetic, hold"), listed)
+            folded = FOLDED.get(status)
+            if folded and all(c.holds for (kind, _), found in by_claim.items() if kind == status for c in found):
+                listed = tag("details", tag("summary", f"{len(rows)} {folded} hold"), listed)
             parts.append(listed)
     stated = [_stated(found) for (kind, _), found in by_claim.items() if kind == "stated"]
     if stated:
@@ -172,7 +175,7 @@ def certificates(group: Group) -> Markup:
 
 
 def failures(groups: list[Group]) -> list[str]:
-    """Proved claims and identities that fail: they belong at the top of the page."""
+    """Proved claims, checks and identities that fail: they belong at the top of the page."""
     return [
         f"{group.label}, seed {run.spec['seed']}: {c}"
         for group in groups
@@ -202,8 +205,8 @@ def _claim(found: list[Certificate]) -> tuple[object, ...]:
         words.append(f"at {worst.witness}")
     if worst.detail.get("violations"):
         words.append(f"not in {worst.detail['violations']:,} of {worst.detail['rounds']:,} rounds")
-    if worst.detail.get("vacuous"):
-        words.append(f"vacuous: no run can exceed {worst.detail['trivial']:.4g}")
+    if worst.vacuous:
+        words.append(worst.vacuous)
     verdict = join([badge(word, MARKS[word]), f" {held}/{len(found)}" if len(found) > 1 else ""])
     sides = (f"{worst.lhs:.5g}", worst.kind, f"{worst.rhs:.5g}", f"{worst.slack:.3g}")
     return (worst.claim, verdict, *sides, "; ".join(words))
@@ -212,7 +215,8 @@ def _claim(found: list[Certificate]) -> tuple[object, ...]:
 def _stated(found: list[Certificate]) -> tuple[object, ...]:
     """An interval, of the run with the largest upper end."""
     widest = max(found, key=lambda c: c.rhs)
-    return (widest.claim, f"{widest.lhs:.5g}", f"{widest.rhs:.5g}", widest.why)
+    words = "; ".join(filter(None, (widest.why, widest.vacuous)))
+    return (widest.claim, f"{widest.lhs:.5g}", f"{widest.rhs:.5g}", words)
 
 
 def interventions(collection: Collection) -> Markup | None:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.arrays import Bools, Floats
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.finite.transitions import Bools, Floats
 from resetfree.show.report.html.figures import WIDTH, Drawing, plain_text, runs
 from resetfree.show.report.html.groups import Group
 from resetfree.show.report.html.players import constant_multiplier, last_multipliers

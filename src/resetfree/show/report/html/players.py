@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from resetfree.problems.finite.transitions import Floats
+from resetfree.core.arrays import Floats
 from resetfree.show.report.html import figures as draw
 from resetfree.show.report.html.figures import Drawing
 from resetfree.show.report.html.groups import Group

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.problems.finite.transitions import Floats
+from resetfree.core.arrays import Floats
 from resetfree.studies.statistics import Interval, interval, mean_intervals
 
 POINTS = 160  # of a curve: more cannot be seen, and would only make the file large

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from resetfree.problems.finite.transitions import Floats
+from resetfree.core.arrays import Floats
 from resetfree.runs.result import Run
 from resetfree.show.report.html import figures as draw
 from resetfree.show.report.html.figures import Drawing

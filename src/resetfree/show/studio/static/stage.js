@@ -215,21 +215,26 @@ export class Stage {
     }
   }
   claims(lane, i) {
-    const order = { proved: 0, tuned: 1, identity: 2, stated: 3 }, applicable = lane.claims.filter((claim) => claim.status !== "not applicable");
+    const must = ["proved", "checked", "identity"], order = { proved: 0, tuned: 1, checked: 2, identity: 3, stated: 4 }, applicable = lane.claims.filter((claim) => claim.status !== "not applicable");
     const proved = applicable.filter((claim) => claim.status === "proved"), held = proved.filter((claim) => claim.holds).length;
     const row = (claim) => {
       if (claim.status === "stated") return tag("li", {}, tag("span", { class: "badge" }, "stated"), ` ${spelt(claim.claim)}: from ${short(claim.lhs)} to ${short(claim.rhs)}; `, tag("span", { class: "why" }, spelt(claim.why)));
       const bar = tag("i"), share = claim.rhs > 0 ? Math.min(Math.max(claim.lhs / claim.rhs, 0), 1) : claim.holds ? 0 : 1;
       bar.style.width = `${100 * share}%`;
-      const badge = claim.holds ? (["proved", "tuned"].includes(claim.status) ? "good" : "") : ["proved", "identity"].includes(claim.status) ? "bad" : "missed";
-      return tag("li", {}, tag("span", { class: `badge ${badge}` }, `${claim.status}, ${claim.holds ? "holds" : badge === "bad" ? "fails" : "not met"}`), ` ${spelt(claim.claim)}`, tag("div", { class: "bar" }, bar), tag("span", { class: "why" }, `${short(claim.lhs)} ≤ ${short(claim.rhs)}, slack ${short(claim.slack)}${claim.why ? `; ${spelt(claim.why)}` : ""}`, " ", help("slack")));
+      const badge = claim.holds ? (["proved", "tuned"].includes(claim.status) ? "good" : "") : must.includes(claim.status) ? "bad" : "missed";
+      return tag("li", {}, tag("span", { class: `badge ${badge}` }, `${claim.status}, ${claim.holds ? "holds" : badge === "bad" ? "fails" : "not met"}`), ` ${spelt(claim.claim)}`, tag("div", { class: "bar" }, bar), tag("span", { class: "why" }, `${short(claim.lhs)} ${claim.kind === "==" ? "=" : "≤"} ${short(claim.rhs)}, slack ${short(claim.slack)}${claim.detail?.vacuous ? "; vacuous: true of every run" : ""}${claim.why ? `; ${spelt(claim.why)}` : ""}`, " ", help("slack")));
     };
-    // First what fails, then what has slack to show; identities and counts of nothing are folded away.
+    // First what fails, then what has slack to show; checks, identities and counts of nothing are folded away.
     const first = (claim) => claim.status === "stated" || !claim.holds || (claim.status === "proved" && claim.slack > 0 && claim.rhs > 0 && claim.lhs > 0);
-    const sorted = [...applicable].sort((p, q) => (order[p.status] ?? 4) - (order[q.status] ?? 4) || p.holds - q.holds), open = this.unfolded?.[i];
+    const sorted = [...applicable].sort((p, q) => (order[p.status] ?? 5) - (order[q.status] ?? 5) || p.holds - q.holds), open = this.unfolded?.[i];
     const rest = tag("details", { open: Boolean(open), ontoggle: (event) => ((this.unfolded ??= {})[i] = event.target.open) }, tag("summary", {}, `All ${applicable.length} claims about this run`), tag("ul", { class: "claims" }, ...sorted.filter((claim) => !first(claim)).map(row)));
-    const algebra = applicable.filter((claim) => claim.status === "identity"), exact = algebra.filter((claim) => claim.holds).length;
-    const verdict = tag("span", { class: "badge " + (held === proved.length && exact === algebra.length ? "good" : "bad") }, `${held} of ${proved.length} proved claims hold${algebra.length ? `, ${exact} of ${algebra.length} identities` : ""}`);
+    const count = (status, words) => {
+      const some = applicable.filter((claim) => claim.status === status);
+      return some.length ? `, ${some.filter((claim) => claim.holds).length} of ${some.length} ${words}` : "";
+    };
+    const refuted = applicable.some((claim) => must.includes(claim.status) && !claim.holds);
+    const vacuous = proved.filter((claim) => claim.detail?.vacuous).length;
+    const verdict = tag("span", { class: "badge " + (refuted ? "bad" : "good") }, `${held} of ${proved.length} proved claims hold${vacuous ? ` (${vacuous} vacuous)` : ""}${count("checked", "checks")}${count("identity", "identities")}`);
     return tag("div", { class: "card " + "ab"[i] }, tag("h3", {}, this.scene.lanes[i].spec.primal.name, " ", verdict), ...(lane.why ? [tag("p", { class: "soft" }, lane.why)] : [tag("ul", { class: "claims" }, ...sorted.filter(first).map(row)), rest]));
   }
   speedWords() {

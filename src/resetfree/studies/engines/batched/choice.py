@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import Any, Literal
 
-from resetfree.players.shared.batched.form import has_batched_form
+from resetfree.players.batched import has_batched_form
 
 FEW_ROWS = 64  # with fewer runs a GPU is mostly idle, and local processes are faster
 

@@ -12,9 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from resetfree.players.shared.batched.batched_rollout import Turn, by_purpose, offsets_of, roll
-from resetfree.players.shared.batched.batched_tables import BatchedScene, Shape, Tables
-from resetfree.players.shared.batched.form import DualProgram, PrimalProgram
+from resetfree.players.batched import DualProgram, PrimalProgram
+from resetfree.players.batched.passes import BatchedScene, Shape, Tables, Turn, by_purpose, offsets_of, roll
 from resetfree.studies.engines.batched import pcg64
 from resetfree.studies.engines.batched.precision import in_float64
 

@@ -12,16 +12,17 @@ from typing import Any
 
 import jax
 import numpy as np
-from numpy.typing import NDArray
 
 from resetfree.core.arguments import whole
+from resetfree.core.arrays import Ints
 from resetfree.core.errors import InvalidInput, NotCertifiable
 from resetfree.players import Role, discover
-from resetfree.players.shared.batched.batched_tables import shape_of, tables_of
-from resetfree.players.shared.batched.form import BatchedForm, has_batched_form
+from resetfree.players.batched import BatchedForm, has_batched_form
+from resetfree.players.batched.passes import shape_of, tables_of
 from resetfree.problems.contract import Problem
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.world import find_world
+from resetfree.runs.request import Who
 from resetfree.runs.setup import Setup, prepare
 from resetfree.studies.engines.batched import pcg64
 from resetfree.studies.engines.batched.engine import FEEDBACK, BatchState, BatchWorld, Program, begin
@@ -29,8 +30,6 @@ from resetfree.studies.engines.batched.precision import in_float64
 
 CPU_ROWS = 16  # rows of a block on a CPU: enough for its vectors, few enough for its caches
 WRITTEN_OUT = 32  # the longest horizon that is unrolled on an accelerator
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +69,8 @@ def settings_of(
         whole(seed, "'seeds' of a batch", 0)
     world = find_world(problem)
     pairs = zip(*(players * n if len(players) == 1 else players for players in lists), strict=True)
-    setups = [prepare(world, p, d, episodes=episodes, seed=int(seeds[0]), feedback=feedback, B=B) for p, d in pairs]
+    players = [Who(p, d, feedback, B) for p, d in pairs]
+    setups = [prepare(world, who, episodes=episodes, seed=int(seeds[0])) for who in players]
     if any(setup.spec["feedback"] != setups[0].spec["feedback"] for setup in setups):
         raise InvalidInput("The settings of one batch must have one feedback. Got several instead.")
     return setups

@@ -1,0 +1,60 @@
+"""What a player declares to be played by the batched engine: an optional protocol, and it needs no JAX.
+
+A player with a method `batched_form` is played many seeds and settings at once. The method imports JAX, which it may
+do inside, and returns a program over rows: the last axis of every array is the row, which is one run.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+from resetfree.problems.contract import Problem
+
+
+class PrimalProgram(Protocol):
+    """What of a primal player is compiled; equal programs are compiled once. `linear.batched` has examples."""
+
+    @property
+    def samples_actions(self) -> bool:
+        """Whether its policy draws actions, so that uniforms must be drawn for them."""
+
+    def begin(self, shape: Any, given: dict[str, Any]) -> Any:
+        """The fresh state on the host, a pytree of NumPy arrays."""
+
+    def plan(self, scene: Any, state: Any, turn: Any, evaluate: bool) -> Any:
+        """A `BatchedPlan` (of `passes`) for the starts and multipliers in the `Turn`, for all rows."""
+
+    def learn(self, scene: Any, state: Any, path: Any, lam: Any, plan: Any) -> Any:
+        """The state after the episodes."""
+
+
+class DualProgram(Protocol):
+    """What of a dual player is compiled; `dual.batched` has examples."""
+
+    def begin(self, given: dict[str, Any]) -> Any:
+        """The fresh state on the host, a pytree of NumPy arrays."""
+
+    def multiplier(self, given: dict[str, Any], state: Any, s1: Any) -> Any:
+        """[rows] multipliers of the starts."""
+
+    def learn(self, given: dict[str, Any], state: Any, s1: Any, k: Any, g: Any, was_reset: Any) -> Any:
+        """The state after round k with the cost signal g [rows] in [0, 1]."""
+
+
+class BatchedForm(NamedTuple):
+    """A player with its settings, ready for the batched engine."""
+
+    program: Any  # a PrimalProgram or DualProgram: static and hashable
+    numbers: dict[str, Any]  # given to the program: a number becomes [rows], one per setting; arrays are for all rows
+
+
+class Batchable(Protocol):
+    """A player that the batched engine can play."""
+
+    def batched_form(self, problem: Problem, episodes: int) -> BatchedForm:
+        """Its program and numbers; InvalidInput for settings that have no batched form."""
+
+
+def has_batched_form(cls: type) -> bool:
+    """Whether a class of players declares its own batched form; inherited ones do not count: a subclass may differ."""
+    return "batched_form" in vars(cls)

@@ -1,0 +1,160 @@
+"""The sets that elimination keeps: which actions can still be safe, given what was seen.
+
+Legend: W the states that can still be safe; an edge (s, a, s') is observed or not; bad states are those whose entering
+was a reset; one layer of the allowed actions for all steps (a life without end: greatest fixpoint), or one per step of
+an episode.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from resetfree.core.arrays import Bools
+from resetfree.core.compiled import jit
+from resetfree.core.state import require, within
+from resetfree.game.contract import Plan, Round
+from resetfree.players.tabular.count_players import Bonus, CountState
+from resetfree.players.tabular.counts import Counts
+from resetfree.players.tabular.large_problems import Bad, LargeCounts
+from resetfree.players.tabular.sparse_counts import STATES
+from resetfree.problems.contract import Problem, State
+
+
+def no_sets(
+    data: CountState | LargeCounts, problem: Problem, endless: bool
+) -> EliminationState | LargeEliminationState:
+    """No data yet: every action can be safe."""
+    n_sets = 1 if endless else problem.horizon
+    if isinstance(data, LargeCounts):
+        return LargeEliminationState(data, Bad.nothing(n_sets, endless))
+    return EliminationState(data, np.ones((n_sets, *data.tried.shape[1:]), dtype=np.bool_), endless)
+
+
+def is_endless(problem: Problem, pooled: bool | None) -> bool:
+    """Whether safety may mean a life without end: nothing changes with the step, the context or at the end."""
+    pooled = problem.stationary if pooled is None else pooled
+    return pooled and problem.n_contexts == 1 and not problem.end_resets
+
+
+def doubled(times: int) -> int:
+    """How many episodes a test waits that was put off so many times.
+
+    Beyond 2^62 it is all the same: no run lasts so long, and a number in a file can be any.
+
+    >>> doubled(3), doubled(2**62) == doubled(62)
+    (8, True)
+    """
+    return 1 << min(times, 62)
+
+
+@dataclass
+class EliminationState:
+    """Counts, and which actions they leave possible."""
+
+    data: CountState
+    allowed: Bools  # [1 or H, S, A]: one for a life without end, or one per step of an episode
+    endless: bool = field(metadata={"saved": False})  # not visible from the number of layers if H = 1
+
+    def plan(self, s1: State, bonus: Bonus) -> Plan:
+        """The optimistic plan inside the allowed actions."""
+        return self.data.plan(s1, bonus, self.allowed)
+
+    def learn(self, round: Round) -> bool:
+        """Count the round; the sets change only with a new edge or a new reset state: returns whether there was one."""
+        before = self._news(round)
+        self.data.learn(round)
+        if self._news(round) == before:
+            return False
+        if self.endless:
+            endless_sets(self.data.counts, self.allowed)
+        else:
+            episode_sets(self.data.counts, self.data.n_transitions, self.allowed)
+        return True
+
+    def _news(self, round: Round) -> tuple[int, bool, bool]:
+        """What an episode can change about safety: edges of the pairs it took, and whether its last state is known."""
+        data, episode = self.data, round.episode
+        n, last = len(episode.actions), episode.states[-1]
+        layer = np.arange(n) if len(data.tried) > 1 else 0
+        edges = int(np.count_nonzero(data.seen[layer, episode.states[:n], episode.actions]))
+        return edges, bool(data.known[last]), bool(data.known_last[last])
+
+
+@dataclass
+class LargeEliminationState:
+    """The same for a large problem: what was seen, and from where a reset can no longer be avoided."""
+
+    data: LargeCounts
+    sets: Bad
+
+    def plan(self, s1: State, bonus: Bonus) -> Plan:
+        """See `EliminationState`."""
+        return self.data.plan(s1, bonus, self.sets.bad, self.sets.endless)
+
+    def learn(self, round: Round) -> None:
+        """Count the round, and follow its news."""
+        self.data.learn(round)
+        self.sets.learn(self.data.seen, round)
+
+    def check_loaded(self) -> None:
+        """The sets are about the states that were seen."""
+        n = int(self.data.seen.size[STATES])
+        require(n <= len(self.sets.head), "sets must have all states that were seen")
+        require(within(self.sets.before[: self.sets.n_edges], 0, n), "predecessors must be states that were seen")
+
+
+@jit
+def _stays(c: Counts, layer: int, s: int, a: int, good: Bools) -> bool:
+    for j in range(c.seen.shape[3]):
+        if c.seen[layer, s, a, j] == 0:
+            return True
+        if not good[c.successor[layer, s, a, j]]:
+            return False
+    return True
+
+
+@jit
+def endless_sets(c: Counts, allowed: Bools) -> None:
+    """Greatest fixpoint: s is inside iff it is not bad and some action has all its observed successors inside."""
+    n_states, n_actions = allowed.shape[1:]
+    good = np.empty(n_states, dtype=np.bool_)
+    for s in range(n_states):
+        good[s] = not (c.known[s] or c.known_last[s])
+    changed = True
+    while changed:
+        changed = False
+        for s in range(n_states):
+            if good[s]:
+                some = False
+                for a in range(n_actions):
+                    allowed[0, s, a] = _stays(c, 0, s, a, good)
+                    some = some or allowed[0, s, a]
+                if not some:
+                    good[s] = False
+                    changed = True
+    for s in range(n_states):
+        if not good[s]:
+            allowed[0, s] = False
+
+
+@jit
+def episode_sets(c: Counts, n_transitions: int, allowed: Bools) -> None:
+    """The sets of each step of an episode: successors at the end must not be bad there, before that be inside."""
+    horizon, n_states, n_actions = allowed.shape
+    good, after = np.empty(n_states, dtype=np.bool_), np.empty(n_states, dtype=np.bool_)
+    for s in range(n_states):
+        after[s] = not c.known_last[s]
+    for h in range(horizon - 1, -1, -1):
+        layer = h if len(c.tried) > 1 else 0
+        for s in range(n_states):
+            some = False
+            for a in range(n_actions):
+                allowed[h, s, a] = h >= n_transitions or _stays(c, layer, s, a, after)
+                some = some or allowed[h, s, a]
+            good[s] = some and not c.known[s]
+            if not good[s]:
+                allowed[h, s] = False
+        if h < n_transitions:
+            after[:] = good

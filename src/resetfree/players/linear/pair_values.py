@@ -1,0 +1,236 @@
+"""Least-squares values on stored transitions of a continuum, with features of pairs: rank-one updates and passes.
+
+Legend: rows in the order of visit, the action of row j leads to row j + 1; psi [n, A, d] features of every action in
+every row; L layers of data (one per step, or one for all), inverse [L, d, d] = Lam^-1, pay [L, d] = sum phi r; order
+the rows with an action, by layer, ends [L+1] where each layer begins in it; w, w_r, w_c [H, d] weights of each step.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from resetfree.core.arrays import Bools, Floats, Ints
+from resetfree.core.compiled import jit
+from resetfree.players.linear.ridge import choose, cost_bonus
+
+
+@jit
+def learn_pairs(
+    psi: Floats,  # [m + 1, A, d] of one episode
+    actions: Ints,  # [m]
+    rewards: Floats,  # [m]
+    layer_of_step: Ints,
+    inverse: Floats,
+    pay: Floats,
+    log_det: Floats,  # [L] log det Lam, less its value without data
+    counts: Ints,  # [L]
+) -> None:
+    """Add the steps of an episode: Lam^-1 -= u u^T / (1 + x.u), u = Lam^-1 x; log det Lam += log(1 + x.u)."""
+    d = psi.shape[2]
+    for t in range(len(actions)):
+        layer, x = layer_of_step[t], psi[t, actions[t]]
+        gram = inverse[layer]
+        u = np.dot(gram, x)
+        q = 1.0 + max(np.dot(x, u), 0.0)
+        log_det[layer] += np.log(q)
+        counts[layer] += 1
+        for i in range(d):
+            pay[layer, i] += rewards[t] * x[i]
+            f = u[i] / q
+            for j in range(d):
+                gram[i, j] -= f * u[j]
+
+
+@jit
+def squared(gram: Floats, x: Floats) -> float:
+    """The squared width x^T Lam^-1 x."""
+    total = 0.0
+    for i in range(len(x)):
+        part = 0.0
+        for j in range(len(x)):
+            part += gram[i, j] * x[j]
+        total += part * x[i]
+    return max(total, 0.0)
+
+
+@jit
+def soft_row(
+    x: Floats,  # [A, d]
+    gram: Floats,
+    w_r: Floats,  # [d]
+    w_c: Floats,  # [d]
+    beta_r: float,
+    beta_c: float,
+    alpha: float,
+    lam: float,
+    cap: float,
+    row: Floats,  # [A] out: the softmax of alpha (Q_r - lam Q_c)
+) -> tuple[float, float]:
+    """V_r and V_c of one state: optimistic Q_r and Q_c under their softmax."""
+    n_actions, d = x.shape
+    q_r, q_c = np.empty(n_actions), np.empty(n_actions)
+    best = -np.inf
+    for a in range(n_actions):
+        width = np.sqrt(squared(gram, x[a]))
+        r, c = beta_r * width, -beta_c * width
+        for i in range(d):
+            r += w_r[i] * x[a, i]
+            c += w_c[i] * x[a, i]
+        q_r[a], q_c[a] = max(min(r, cap), 0.0), max(min(c, 1.0), 0.0)
+        best = max(best, q_r[a] - lam * q_c[a])
+    total, v_r, v_c = 0.0, 0.0, 0.0
+    for a in range(n_actions):
+        exponent = alpha * (q_r[a] - lam * q_c[a] - best) if q_r[a] - lam * q_c[a] < best else 0.0
+        row[a] = np.exp(exponent) if exponent > -745.0 else 0.0
+        total += row[a]
+    for a in range(n_actions):
+        row[a] /= total
+        v_r += row[a] * q_r[a]
+        v_c += row[a] * q_c[a]
+    return v_r, v_c
+
+
+@jit
+def soft_pass(
+    psi: Floats,
+    action: Ints,
+    dead: Bools,
+    order: Ints,
+    ends: Ints,
+    layer_of_step: Ints,
+    inverse: Floats,
+    pay: Floats,
+    betas: Floats,  # [2, H]
+    alpha: float,
+    lam: float,
+    w_r: Floats,  # out
+    w_c: Floats,  # out
+) -> None:
+    """The backward pass of Algorithm 1: w_h = Lam^-1 sum phi (r + V_{h+1}(s')), and the same of costs."""
+    horizon, d = w_r.shape
+    row = np.empty(psi.shape[1])
+    for h in range(horizon - 1, -1, -1):
+        layer = layer_of_step[h]
+        total_r, total_c = pay[layer].copy(), np.zeros(d)
+        for i in range(ends[layer], ends[layer + 1]):
+            j = order[i]
+            v_r, v_c = 0.0, 0.0
+            if dead[j + 1]:
+                v_c = 1.0
+            elif h + 1 < horizon:
+                gram = inverse[layer_of_step[h + 1]]
+                b_r, b_c, cap = betas[0, h + 1], betas[1, h + 1], float(horizon - h - 1)
+                v_r, v_c = soft_row(psi[j + 1], gram, w_r[h + 1], w_c[h + 1], b_r, b_c, alpha, lam, cap, row)
+            x = psi[j, action[j]]
+            for t in range(d):
+                total_r[t] += x[t] * v_r
+                total_c[t] += x[t] * v_c
+        w_r[h] = np.dot(inverse[layer], total_r)
+        w_c[h] = np.dot(inverse[layer], total_c)
+
+
+@jit
+def soft_rows(
+    psi: Floats,  # [n, A, d]
+    gram: Floats,
+    w_r: Floats,
+    w_c: Floats,
+    beta_r: float,
+    beta_c: float,
+    alpha: float,
+    lam: float,
+    cap: float,
+    rows: Floats,  # [n, A] out
+    v_r: Floats,  # [n] out
+    v_c: Floats,  # [n] out
+) -> None:
+    """The softmax and the values of many states at one step."""
+    for j in range(len(psi)):
+        v_r[j], v_c[j] = soft_row(psi[j], gram, w_r, w_c, beta_r, beta_c, alpha, lam, cap, rows[j])
+
+
+@jit
+def greedy_row(
+    x: Floats,  # [A, d]
+    gram: Floats,
+    w: Floats,  # [3, d] of the composite, of rewards and of costs
+    beta_r: float,
+    beta_c: float,
+    aware: bool,  # see `cost_bonus`
+    lam: float,
+    cap: float,
+) -> tuple[int, float, float, float]:
+    """The greedy action of one state, V of the composite, and V_r and V_c without bonus."""
+    n_actions, d = x.shape
+    q, width2, q_r, q_c = np.empty(n_actions), np.empty(n_actions), np.zeros(n_actions), np.zeros(n_actions)
+    for a in range(n_actions):
+        total = 0.0
+        for i in range(d):
+            total += w[0, i] * x[a, i]
+            q_r[a] += w[1, i] * x[a, i]
+            q_c[a] += w[2, i] * x[a, i]
+        width2[a] = squared(gram, x[a])
+        width = np.sqrt(width2[a])
+        bonus = beta_r * width + lam * cost_bonus(beta_c, width, q_c[a], aware)
+        q[a] = max(min(total + bonus, cap), -lam)
+    a = choose(q, width2, 0, n_actions)
+    return a, q[a], max(min(q_r[a], cap), 0.0), max(min(q_c[a], 1.0), 0.0)
+
+
+@jit
+def greedy_pass(
+    psi: Floats,
+    action: Ints,
+    dead: Bools,
+    order: Ints,
+    ends: Ints,
+    layer_of_step: Ints,
+    inverse: Floats,
+    pay: Floats,
+    betas: Floats,  # [2, H]
+    aware: bool,
+    lam: float,
+    w: Floats,  # [H, 3, d] out
+) -> None:
+    """The backward pass of the greedy composite: regressions of r + V(s'), r + V_r(s') and V_c(s')."""
+    horizon, _, d = w.shape
+    for h in range(horizon - 1, -1, -1):
+        layer = layer_of_step[h]
+        total = np.zeros((3, d))
+        total[0], total[1] = pay[layer], pay[layer]
+        for i in range(ends[layer], ends[layer + 1]):
+            j = order[i]
+            v, v_r, v_c = 0.0, 0.0, 0.0
+            if dead[j + 1]:
+                v, v_c = -lam, 1.0
+            elif h + 1 < horizon:
+                gram = inverse[layer_of_step[h + 1]]
+                b_r, b_c, cap = betas[0, h + 1], betas[1, h + 1], float(horizon - h - 1)
+                _, v, v_r, v_c = greedy_row(psi[j + 1], gram, w[h + 1], b_r, b_c, aware, lam, cap)
+            x = psi[j, action[j]]
+            for t in range(d):
+                total[0, t] += x[t] * v
+                total[1, t] += x[t] * v_r
+                total[2, t] += x[t] * v_c
+        for one in range(3):
+            w[h, one] = np.dot(inverse[layer], total[one])
+
+
+@jit
+def greedy_rows(
+    psi: Floats,  # [n, A, d]
+    gram: Floats,
+    w: Floats,  # [3, d]
+    beta_r: float,
+    beta_c: float,
+    aware: bool,
+    lam: float,
+    cap: float,
+    actions: Ints,  # [n] out
+    values: Floats,  # [3, n] out: V, V_r and V_c
+) -> None:
+    """The greedy actions and the values of many states at one step."""
+    for j in range(len(psi)):
+        actions[j], values[0, j], values[1, j], values[2, j] = greedy_row(
+            psi[j], gram, w, beta_r, beta_c, aware, lam, cap
+        )

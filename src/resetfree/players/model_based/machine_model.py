@@ -1,0 +1,335 @@
+"""A fitted model of a machine with continuous actions: how it moves, what it earns, and where it is reset.
+
+Legend: z = (s - centre) / scale [D]; a in [-1, 1]^A an action on the scale of its box; x = (z, a); B draws of the
+dynamics; theta [A, D + 1] a policy, a = tanh(theta.(z, 1)); P steps planned ahead; lam the price of a reset.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resetfree.core.arrays import Bools, Floats
+from resetfree.players.model_based.reset_judge import NARROW, ResetJudge, across_two, fit_judge, walls
+from resetfree.players.model_based.smooth_regression import JUMP, LEAST_GAP, Basis, Draws, draw_functions
+from resetfree.problems.features._scaling import Scaling
+
+FAR = 30.0  # where z is cut: a model that diverges predicts nothing
+BEYOND = 0.25  # a step may be larger than any seen by this part of their range
+JUDGED = 2000  # states lived in that the judge learns from: half are the latest, half any
+FELL = 256  # latest reset states that it learns from
+STILL = 1e-6  # a sensor with a relative deviation below this never moved
+FIRST = 20  # states that make the first box
+EXPECTED = 10.0  # resets, and widths lived in outside of the box, that are taken for seen before there are any
+
+
+class Experience(NamedTuple):
+    """Transitions, and the states that were lived in or ended in a reset."""
+
+    before: Floats  # [n, D]
+    action: Floats  # [n, A] in [-1, 1]
+    reward: Floats  # [n]
+    after: Floats  # [n, D]
+    lived: Floats  # [q, D] all of them in the order of visit
+    dead: Floats  # [r, D] all of them
+
+
+@dataclass(frozen=True)
+class MachineModel:
+    """Draws of dynamics and rewards, a judge of reset states, and the box of all states that were lived in."""
+
+    scaling: Scaling
+    steps: Draws  # z' - z
+    rewards: Draws  # one output
+    smallest: Floats  # [D + 1] what steps and rewards are cut to
+    largest: Floats  # [D + 1]
+    judge: ResetJudge
+    low: Floats  # [D] the box
+    high: Floats  # [D]
+    least: Floats  # [D] what z cannot leave
+    most: Floats  # [D]
+    caution: float  # how dangerous it is to go outside of the box, per width
+
+    def surprised(self, seen: Experience) -> Bools:
+        """[n] whether the steps of these transitions are missed by far: a set point that moved, a blow."""
+        z = self.scaling(seen.before)
+        basis = self.steps.features(np.concatenate([z, seen.action], axis=1))
+        missed = np.abs(z + basis @ self.steps.weight.mean(axis=0) - self.scaling(seen.after)).max(axis=1)
+        return np.asarray(missed > JUMP * max(float(np.median(missed)), LEAST_GAP))
+
+    def outside(self, z: Floats) -> Floats:
+        """[n] how far z [n, D] is outside of the box in its farthest sensor, in widths; 0 inside."""
+        return np.asarray(np.maximum(self.beyond(z).max(axis=1), 0.0))
+
+    @cached_property
+    def widths(self) -> Floats:
+        """[D] of the box, in which distances from it are measured."""
+        return widths(self.low, self.high)
+
+    def beyond(self, z: Floats) -> Floats:
+        """[n, D] how far each sensor of z is outside of the box, in widths; negative inside."""
+        return np.asarray(np.maximum(z - self.high, self.low - z) / self.widths)
+
+    def danger(self, z: Floats, reached: Floats) -> tuple[Floats, Floats]:
+        """[n] the probability that coming to z [n, D] is a reset, and how far outside lives have now been.
+
+        reached: [n] how far they had been. 1 by the judge, else by how much farther it is: a life that stays a little
+        outside takes that risk once, not in every step.
+        """
+        farthest = np.maximum(reached, self.outside(z))
+        risk = np.minimum(self.caution * (farthest - reached), 1.0)
+        return np.maximum(self.judge.resets(z), risk), farthest
+
+
+def beyond(z: Floats, low: Floats, high: Floats) -> Floats:
+    """[n, D] how far each sensor of z is outside of [low, high], in widths; negative inside."""
+    return np.asarray(np.maximum(z - high, low - z) / widths(low, high))
+
+
+def widths(low: Floats, high: Floats) -> Floats:
+    """[D] of a box, in which distances from it are measured."""
+    return np.maximum(high - low, NARROW)
+
+
+def fit_machine(
+    seen: Experience, bounds: tuple[Floats, Floats], *, draws: int, caution: float, rng: np.random.Generator
+) -> MachineModel:
+    """The model of what was seen.  bounds: [D] each, what states cannot leave.  draws: B.
+
+    Steps and rewards are fitted on their own: what a reward depends on closely (a way to a set point) is often what
+    the steps hardly depend on, and one set of lengths would serve neither. Rewards are expected to have edges: many
+    fall with a distance, which has a tip where most is earned.
+    """
+    centre, spread = seen.before.mean(axis=0), seen.before.std(axis=0)
+    scaling = Scaling(centre, np.where(spread > STILL * (1.0 + np.abs(centre)), spread, 1.0))
+    z, lived = scaling(seen.before), scaling(seen.lived)
+    step, reward, x = scaling(seen.after) - z, seen.reward[:, None], np.concatenate([z, seen.action], axis=1)
+    more = BEYOND * np.ptp(step, axis=0)  # but no reward is expected that was never earned
+    some, dead = lived[latest_and_any(len(lived), JUDGED, rng)], scaling(seen.dead[-FELL:])
+    low, high = lived.min(axis=0), lived.max(axis=0)
+    least, most = (np.clip((end - scaling.centre) / scaling.scale, -FAR, FAR) for end in bounds)
+    return MachineModel(
+        scaling=scaling,
+        steps=draw_functions(x, step, draws, rng),
+        rewards=draw_functions(x, reward, draws, rng, edges=True),
+        smallest=np.append(step.min(axis=0) - more, reward.min()),
+        largest=np.append(step.max(axis=0) + more, reward.max()),
+        judge=ResetJudge(fit_judge(some, dead).weight, *walls(low, high, dead), across_two(lived, dead)),
+        low=low,
+        high=high,
+        least=least,
+        most=most,
+        caution=learned_caution(lived, len(seen.dead), caution),
+    )
+
+
+def latest_and_any(n: int, most: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """At most so many of n rows: half of them the latest, and any before these."""
+    if n <= most:
+        return np.arange(n)
+    latest = n - most // 2
+    return np.concatenate([rng.choice(latest, most - most // 2, replace=False), np.arange(latest, n)])
+
+
+def learned_caution(lived: Floats, resets: int, caution: float) -> float:
+    """How dangerous it is to go outside of the box, after a life in z [q, D] with so many resets.
+
+    Each of the states was inside or outside of the box of those before it: the more widths outside were lived in, the
+    less there is to fear, and the more with every reset.
+    """
+    low, high = np.minimum.accumulate(lived)[:-1], np.maximum.accumulate(lived)[:-1]
+    outside = np.clip(beyond(lived[1:], low, high).max(axis=1), 0.0, 1.0)[FIRST:]
+    return caution * (EXPECTED + resets) / (EXPECTED + float(outside.sum()))
+
+
+# --------------------------------------------------------------------------------------------------------------------
+
+ASIDE = 60  # steps of one life that could be imagined in the time which a step of all takes besides
+GONE = 1e-3  # a life that is less likely than this to go on has ended
+SHARPNESS = 10.0  # of the judge's logit where a gradient is needed: the judge itself says yes or no and has none
+LARGEST = 30.0  # logits are cut there, so that nothing overflows
+
+
+class Forecast(NamedTuple):
+    """What imagined lives come to, of m policies from n starts."""
+
+    reward: Floats  # [m, n] expected sum
+    reset: Floats  # [m, n] probability of a reset
+    effort: int = 0  # steps of lives that were imagined, and ASIDE for each step of all
+
+    def worth(self, lam: float) -> Floats:
+        """[m] of each policy."""
+        return np.asarray((self.reward - lam * self.reset).mean(axis=1))
+
+
+def imagine(model: MachineModel, theta: Floats, starts: Floats, noise: Floats) -> Forecast:
+    """Lives of m policies theta [m, A, D + 1] from n starts [n, D], on the scale of z.
+
+    noise: [P, n, D] standard normal numbers, the same for every policy, so that all are compared on the same luck.
+    Lives that have ended are not imagined further.
+    """
+    m, (n, size) = len(theta), starts.shape
+    order = _by_draw(model, n)
+    policy, start = np.tile(np.arange(m), n), np.repeat(order, m)
+    draw = start % len(model.steps.weight)
+    survives, earned = np.ones(m * n), np.zeros(m * n)
+    on, z, alive, reward, effort = np.arange(m * n), starts[start], np.ones(m * n), np.zeros(m * n), 0
+    mine, rows, reached = theta[policy], model.steps.rows_of(draw), model.outside(z)
+    for luck in noise:
+        effort += len(on) + ASIDE
+        action = np.tanh(np.einsum("nad,nd->na", mine[:, :, :size], z) + mine[:, :, size])
+        x = np.concatenate([z, action], axis=1)
+        outputs = [fit.values_in(fit.features(x), rows) for fit in (model.steps, model.rewards)]
+        step = _cut(np.concatenate(outputs, axis=1), model.smallest, model.largest)
+        z = _cut(z + step[:, :size] + model.steps.noise * luck[start], model.least, model.most)
+        reward += alive * step[:, size]
+        danger, reached = model.danger(z, reached)
+        alive *= 1.0 - danger
+        goes_on = alive > GONE
+        if not goes_on.all():
+            survives[on], earned[on] = alive, reward
+            on, start, draw = on[goes_on], start[goes_on], draw[goes_on]
+            z, reached, mine, rows = z[goes_on], reached[goes_on], mine[goes_on], model.steps.rows_of(draw)
+            alive, reward = alive[goes_on], reward[goes_on]
+            if not len(on):
+                break
+    survives[on], earned[on] = alive, reward
+    back = np.argsort(order)
+    return Forecast(earned.reshape(n, m)[back].T, 1.0 - survives.reshape(n, m)[back].T, effort)
+
+
+def _by_draw(model: MachineModel, n: int) -> NDArray[np.int64]:
+    """[n] the starts in the order of their draws, which makes those of one draw a slice."""
+    return np.argsort(np.arange(n) % len(model.steps.weight), kind="stable")
+
+
+def worth_and_slope(
+    model: MachineModel, theta: Floats, starts: Floats, noise: Floats, lam: float
+) -> tuple[float, Floats]:
+    """The worth of one policy theta [A, D + 1], and [A, D + 1] its exact gradient.
+
+    The lives are those of `imagine` but for the judge: the probability of a reset is a steep function of its logit.
+    """
+    order = _by_draw(model, len(starts))
+    starts, noise = starts[order], noise[:, order]
+    rows = model.steps.rows_of(order % len(model.steps.weight))
+    z, alive, reached = starts, np.ones(len(starts)), model.outside(starts)
+    worth, moments = np.zeros(len(starts)), []
+    for luck in noise:
+        now = _live(model, theta, z, alive, reached, rows, luck)
+        worth += alive * now.reward
+        z, alive, reached = now.after, alive * (1.0 - now.danger), np.maximum(reached, now.outside)
+        moments.append(now)
+        if (alive <= GONE).all():
+            break
+    worth -= lam * (1.0 - alive)
+    by_theta = np.zeros_like(theta)
+    by = _Slopes(np.zeros_like(starts), np.full(len(starts), lam), np.zeros(len(starts)))
+    for now in reversed(moments):
+        by = _back(model, theta, now, rows, by, by_theta)
+    return float(worth.mean()), by_theta / len(starts)
+
+
+class _Moment(NamedTuple):
+    """One step of n lives, with all that its derivatives need."""
+
+    z: Floats  # [n, D] before it
+    alive: Floats  # [n] the probability that a life has come so far
+    action: Floats  # [n, A]
+    basis: tuple[Basis, Basis]  # of steps and of rewards
+    uncut: Floats  # [n, D + 1] step and reward before they are cut
+    reward: Floats  # [n]
+    moved: Floats  # [n, D] z' before it is cut
+    after: Floats  # [n, D] z'
+    judged: Floats  # [n] the probability of a reset by the judge
+    sensor: NDArray[np.int64]  # [n] the one that is farthest outside of the box
+    outside: Floats  # [n] how far
+    farther: Bools  # [n] whether a life was never so far outside
+    risk: Floats  # [n] the probability of a reset by how much farther, at most 1
+    danger: Floats  # [n] the larger probability of both
+
+
+class _Slopes(NamedTuple):
+    """Derivatives of the worth of n lives by what goes from one step into the next."""
+
+    z: Floats  # [n, D]
+    alive: Floats  # [n]
+    reached: Floats  # [n]
+
+
+def _live(
+    model: MachineModel,
+    theta: Floats,
+    z: Floats,
+    alive: Floats,
+    reached: Floats,
+    rows: list[slice],
+    luck: Floats,
+) -> _Moment:
+    size = z.shape[1]
+    action = np.tanh(z @ theta[:, :size].T + theta[:, size])
+    x = np.concatenate([z, action], axis=1)
+    basis = model.steps.basis(x), model.rewards.basis(x)
+    outputs = [fit.values_in(part.value, rows) for fit, part in zip((model.steps, model.rewards), basis, strict=True)]
+    uncut = np.concatenate(outputs, axis=1)
+    step = _cut(uncut, model.smallest, model.largest)
+    moved = z + step[:, :size] + model.steps.noise * luck
+    after = _cut(moved, model.least, model.most)
+    judged = 1.0 / (1.0 + np.exp(np.minimum(-SHARPNESS * model.judge.logit(after), LARGEST)))
+    out = model.beyond(after)
+    sensor = out.argmax(axis=1)
+    outside = out[np.arange(len(z)), sensor]
+    risk = _cut(model.caution * (outside - reached), 0.0, 1.0)
+    return _Moment(
+        z=z,
+        alive=alive,
+        action=action,
+        basis=basis,
+        uncut=uncut,
+        reward=step[:, size],
+        moved=moved,
+        after=after,
+        judged=judged,
+        sensor=sensor,
+        outside=outside,
+        farther=outside > reached,
+        risk=risk,
+        danger=np.maximum(judged, risk),
+    )
+
+
+def _cut(x: Floats, least: Floats | float, most: Floats | float) -> Floats:
+    """What np.clip gives, in a third of its time for small arrays."""
+    return np.asarray(np.minimum(np.maximum(x, least), most))
+
+
+def _back(
+    model: MachineModel, theta: Floats, now: _Moment, rows: list[slice], by: _Slopes, by_theta: Floats
+) -> _Slopes:
+    """The slopes before a step from those after it; what its actions add to by_theta [A, D + 1] is added there."""
+    size, each = now.z.shape[1], np.arange(len(now.z))
+    by_danger = -now.alive * by.alive
+    is_judged = now.judged >= now.risk
+    by_logit = np.where(is_judged, SHARPNESS * by_danger * now.judged * (1.0 - now.judged), 0.0)
+    by_after = by.z + by_logit[:, None] * model.judge.slope(now.after)
+    by_risk = np.where(~is_judged & (now.risk < 1.0), model.caution * by_danger, 0.0)
+    by_outside = by_risk + np.where(now.farther, by.reached, 0.0)
+    side = np.where(now.after[each, now.sensor] > model.high[now.sensor], 1.0, -1.0)
+    by_after[each, now.sensor] += by_outside * side / model.widths[now.sensor]
+    by_moved = np.where((now.moved > model.least) & (now.moved < model.most), by_after, 0.0)
+    by_uncut = np.concatenate([by_moved, now.alive[:, None]], axis=1)
+    by_uncut = np.where((now.uncut > model.smallest) & (now.uncut < model.largest), by_uncut, 0.0)
+    by_x = model.steps.slopes_in(now.basis[0], rows, by_uncut[:, :size])
+    by_x += model.rewards.slopes_in(now.basis[1], rows, by_uncut[:, size:])
+    by_push = by_x[:, size:] * (1.0 - now.action**2)
+    by_theta[:, :size] += by_push.T @ now.z
+    by_theta[:, size] += by_push.sum(axis=0)
+    return _Slopes(
+        z=by_moved + by_x[:, :size] + by_push @ theta[:, :size],
+        alive=now.reward + (1.0 - now.danger) * by.alive,
+        reached=np.where(now.farther, 0.0, by.reached) - by_risk,
+    )

@@ -1,0 +1,211 @@
+"""Policy search in a learned model: for vector states with smooth dynamics, where every reset is dear.
+
+Legend: z = (s - centre) / scale; lam the price of a reset; P steps planned ahead. `choice_search` has the model and the
+policies for choices, `machine_search` those for continuous actions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resetfree.core.errors import InvalidInput, NotCertifiable
+from resetfree.core.settings import Count, NonNegative, Positive, PositiveInt, Range
+from resetfree.game.capabilities import Decision, Partner, Suited
+from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
+from resetfree.game.replay_buffer import check_pooling, no_rows
+from resetfree.players.model_based.choice_search import ChoiceSearchState, LinearScores
+from resetfree.players.model_based.machine_search import GENTLE, NOTHING, MachineSearchState
+from resetfree.players.model_based.search_state import SearchState
+from resetfree.players.model_based.smooth_regression import CENTRES
+from resetfree.players.requirements import CHARGE, check_room, for_machines, for_vectors
+from resetfree.problems.action_spaces import Box, Choices
+from resetfree.problems.contract import Episode, Problem, State
+from resetfree.problems.tanh_policy import no_policy
+
+WAVES = 16  # for each number in a state, where nothing is ever a reset: there is time to see all of a nonlinear motion
+FREE = {"reg": 1e-6, "bandwidth": 1.5, "growth": 1.5}  # and steps are many, and cheap; found by trying
+SEARCHABLE = 16  # numbers in a state up to which `auto` has a policy searched for, where actions are choices
+
+
+@dataclass(frozen=True)
+class ModelSearch(PrimalPlayer[SearchState[Any]]):
+    """The best response to lam in a model that is fitted to all transitions.
+
+    Among choices, the model is linear in (1, z, cosines of z), one ridge regression per action on what the regression
+    of all actions leaves open; the policy is linear in z, found by the cross-entropy method on rollouts of the model,
+    from where lives began, the agent's state, and states it has visited. A state counts as a reset state if its nearest
+    known state is one.
+
+    With continuous actions, the model is a set of Gaussian processes whose scales are learned, those of the reward
+    apart from those of the motion, and lives are imagined in `draws` functions that all agree with the data, half of
+    them from where a step led that the model cannot explain, such as a set point that moves by itself; the policy
+    is the tanh of a linear function of z, found by CMA-ES and then improved by the exact gradient of imagined lives;
+    reset states are told from others by a logistic regression on squares, and by walls. The first actions are small
+    ones around the middle of the box, for many machines stand still. A policy that goes on living is not replaced while
+    the model wrongly predicts its resets, and one that has proven itself in a long life only by one that earns more; if
+    that one falls or earns less, the proven one is played again. So a machine that stands pays at most one reset for a
+    new idea, and ideas come when the rows have grown by `growth`: their number grows with the logarithm of the steps.
+
+    In both, to leave the box of all states lived in is risky in proportion to how far (`caution`), and imagined states
+    are cut at the bounds of the problem's states. With continuous actions, a life takes that risk once for the farthest
+    that it goes, and `caution` is where it starts: it falls with every width outside of the box that is lived in, and
+    rises with every reset. Where nothing is ever a reset (`reset_when="never"`), nothing is to fear: to go outside is
+    free, and among choices it even pays, as much as it would have been risky, while all rewards so far are the same.
+
+    Among choices, a rare prize (one step in 20 at most, all others earn the same) is not fitted but expected where the
+    nearest known state won it. An imagined life ends with it, the sooner the better; lives are also imagined from where
+    the latest prizes led, after some prizes hardly from elsewhere, and two more searches are made around the best
+    policy so far. If none was won for 200 steps, there is a new plan. Where nothing is ever a reset, the few steps
+    that the model misses by far (a car that runs into a wall) are left out of the fit: it would take them for noise
+    everywhere.
+
+    Nothing is proved. What it has is the effect of small numbers: dynamics are learned from a few dozen steps, where
+    a regression of values must see the danger again and again.
+
+    planning: P, the length of a rollout; the policy is the same at every step, so danger may lie beyond an episode.
+    waves: cosines in the model of choices, `bandwidth` their scale.  reg: its ridge, on rows of about unit size.
+    growth: plan again when the rows have grown by this factor; a reset always leads to a new plan.
+    population, rounds, starts: the search; `starts` states that were visited are imagined from.
+    """
+
+    name: ClassVar[str] = "model-search"
+    prediction: ClassVar[Prediction] = "high"
+    vectors_only: ClassVar[bool] = True
+    action_spaces: ClassVar[tuple[type, ...]] = (Choices, Box)
+    planning: PositiveInt = 200
+    caution: NonNegative = 1.0
+    waves: Count = 30
+    bandwidth: Positive = 3.0
+    reg: Positive = 1e-2
+    growth: Annotated[float, Range(above=1)] = 1.3
+    population: Annotated[int, Range(4)] = 48
+    rounds: PositiveInt = 8
+    starts: Count = 8
+    least: PositiveInt = 10
+    draws: PositiveInt = 4
+
+    def init(self, problem: Problem, episodes: int, seed: int) -> SearchState[Any]:
+        """No data yet; refuses problems whose states are not vectors, and layered ones."""
+        if problem.n_states is not None or problem.low is None or problem.high is None:
+            raise NotCertifiable(
+                f"The player '{self.name}' needs states that are vectors. Got '{problem.name}' instead."
+            )
+        check_pooling(problem, self.name)
+        box = problem.actions if isinstance(problem.actions, Box) else None
+        inputs = 1 + len(problem.low) + (self.waves if box is None else CENTRES + box.size)
+        fits = problem.n_actions if box is None else self.draws
+        size = 8 * inputs * (inputs + fits * (len(problem.low) + 1))
+        check_room(problem, self.name, size, "a fitted model", "learn from fewer numbers, observe=f")
+        world: dict[str, Any] = {"horizon": problem.horizon, "seed": seed, "low": problem.low, "high": problem.high}
+        world |= {"never_resets": problem.never_resets, "names": tuple(getattr(problem, "names", None) or ())}
+        fresh: dict[str, Any] = {"at": 0, "lam": 0.0, "stale": False, **world, "models": {}, "found": {}}
+        if box is not None:
+            policy, proven = (
+                no_policy(box, len(problem.low), GENTLE) for _ in range(2)
+            )  # two: a file is read into each
+            return MachineSearchState(no_rows(problem), policy, **fresh, proven=proven, rate=NOTHING, began=0)
+        nothing = LinearScores(np.zeros((problem.n_actions, len(problem.low))), np.zeros(problem.n_actions))
+        return ChoiceSearchState(no_rows(problem), nothing, **fresh)
+
+    def plan(self, state: SearchState[Any], s1: State, lam: float) -> Plan:
+        """The policy that is kept while it is neither stale nor made for another multiplier; else a new one."""
+        lam, n, policy = check_multiplier(lam), state.at, state.policy
+        if state.stale or lam != state.lam or state.at == 0:
+            n = state.rows.n
+            if not self._can_plan(state, n):
+                return Plan(policy, state.horizon / 2.0, 0.5)  # nothing is known
+            policy = state.search(n, s1, lam, self)
+        return Plan(policy, *state.foresee(n, policy, s1, self))
+
+    def update(self, state: SearchState[Any], round: Round) -> SearchState[Any]:
+        """Keep the policy that was played, add the steps that were taken, and decide whether it is stale.
+
+        The plan may rest on fewer rows than there are now; if another policy was decided on since, that one is kept.
+        """
+        rows, reset, waits = state.rows, round.episode.reset, state.stale or round.lam != state.lam
+        is_late, is_new = round.rests_on < round.k - 1, not state.policy.same(round.plan.policy)
+        n = rows.before_last(round.k - 1 - round.rests_on) if is_late else rows.n
+        passed_over = is_new and is_late and not waits and state.at > 0
+        if is_new and not passed_over:
+            state.play(round.plan.policy)
+        kept_anew = waits and self._can_plan(state, n) and (not is_late or self._was_due(state, n, round.lam))
+        if kept_anew or (is_new and not passed_over):
+            state.at, state.lam, state.stale = n, round.lam, False
+        rows.add(round.episode)
+        state.stale = state.stale or rows.n >= self.growth * state.at
+        if passed_over:
+            state.pass_over(reset=reset)
+        else:
+            state.stale = state.stale or reset
+            state.weigh(reset=reset)
+        return state
+
+    def absorb(self, state: SearchState[Any], episode: Episode) -> SearchState[Any]:
+        """Add the steps of an episode of data: the first plan rests on all of them."""
+        state.rows.add(episode)
+        state.begin_after_data()
+        return state
+
+    def adopt(self, state: SearchState[Any], policy: Mapping[str, NDArray[Any]]) -> SearchState[Any]:
+        """Play a policy first: it counts as proven where policies are, and is kept while it lives."""
+        own, lam = state.policy, np.asarray(policy.get("lam", 0.0))
+        arrays = {name: np.asarray(policy.get(name)) for name in ("weight", "offset")}
+        fits = str(policy.get("kind")) == own.kind and lam.shape == () and lam.dtype.kind in "fi" and lam >= 0
+        for name, array in arrays.items():
+            fits = fits and array.dtype == np.float64 and array.shape == getattr(own, name).shape
+            fits = fits and bool(np.isfinite(array).all())
+        if not fits:
+            raise InvalidInput(
+                f"The player '{self.name}' cannot begin with this policy: it is of another kind or size."
+            )
+        state.begin_with(replace(own, **arrays), float(lam))
+        return state
+
+    def _can_plan(self, state: SearchState[Any], n: int) -> bool:
+        """Whether there are transitions enough among the first n rows for a model."""
+        return int(state.rows.taken(n).sum()) >= self.least
+
+    def _was_due(self, state: SearchState[Any], n: int, lam: float) -> bool:
+        """Whether a plan for lam that was made with the first n rows was a new one, though it kept the policy."""
+        fell = state.rows.dead[state.at : n].any()
+        return bool(lam != state.lam or fell or n >= self.growth * state.at)
+
+    def decisions(self, state: SearchState[Any]) -> list[Decision]:
+        """Where it has learned that resets begin; episodes of data count as rounds."""
+        return state.boundary()
+
+    @classmethod
+    def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
+        """Machines, and short vectors whose dynamics do not change with the step: the fit is good after few resets."""
+        is_long = problem.low is None or len(problem.low) > SEARCHABLE
+        return None if problem.actions.n is not None and (is_long or not problem.stationary) else cls.named(problem)
+
+    @classmethod
+    def named(cls, problem: Problem) -> Suited | None:
+        """As `auto` plays it, also where states are long: a penalty and settings for the kind of actions."""
+        how = "the dynamics are fitted to all steps and a policy is searched for in the fit"
+        if problem.actions.n is None:
+            return for_machines(problem, 2, how)
+        found = for_vectors(problem, 2, how)
+        if found is None or problem.low is None or not problem.never_resets:
+            return found
+        return replace(found, settings={**found.settings, "waves": WAVES * len(problem.low), **FREE})
+
+    @classmethod
+    def partner(cls) -> Partner:
+        """A constant penalty."""
+        return Partner("constant-penalty", "realised", {"C": CHARGE})
+
+    def steps_ahead(self, horizon: int) -> int:
+        """P, the steps of a rollout in the model."""
+        return self.planning
+
+    def statement(self, problem: Problem, episodes: int) -> Statement:
+        """Nothing is proved."""
+        constants: dict[str, Any] = {"planning": self.planning, "caution": self.caution, "waves": self.waves}
+        return Statement(constants, False, "no theorem covers a policy found by search in a fitted model")

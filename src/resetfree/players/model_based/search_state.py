@@ -1,0 +1,135 @@
+"""What a search for policies in a fitted model keeps, whatever the actions are.
+
+Legend: n rows are a prefix of all that was seen; lam the price of a reset.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+import numpy as np
+
+from resetfree.core.arrays import Floats
+from resetfree.core.state import require
+from resetfree.game.capabilities import Decision
+from resetfree.game.replay_buffer import StoredRows
+from resetfree.players.model_based.reset_judge import across_two, boundary
+from resetfree.problems.contract import Policy, State
+
+Searched = TypeVar("Searched", bound=Policy)
+LEAST_SPREAD = 0.05  # least deviation of the search's normal distribution: it keeps exploring
+
+
+class SearchSettings(Protocol):
+    """The settings of the search, see `ModelSearch`."""
+
+    @property
+    def planning(self) -> int:
+        """P, the steps of a rollout."""
+
+    @property
+    def caution(self) -> float:
+        """How dangerous it is to leave the box of all states that were lived in, per width."""
+
+    @property
+    def waves(self) -> int:
+        """Cosines in the model."""
+
+    @property
+    def bandwidth(self) -> float:
+        """The scale of the cosines."""
+
+    @property
+    def reg(self) -> float:
+        """The ridge."""
+
+    @property
+    def population(self) -> int:
+        """Policies that are compared in a round of the search."""
+
+    @property
+    def rounds(self) -> int:
+        """Rounds of the search."""
+
+    @property
+    def starts(self) -> int:
+        """States that were visited from which lives are imagined."""
+
+    @property
+    def draws(self) -> int:
+        """Functions that are drawn from all that agree with the data, where actions are continuous."""
+
+
+@dataclass
+class SearchState(ABC, Generic[Searched]):
+    """All transitions, and the policy that is played."""
+
+    rows: StoredRows
+    policy: Searched
+    at: int  # rows that it rests on
+    lam: float  # the multiplier that it was made for
+    stale: bool  # whether the next episode should have a new one
+    horizon: int = field(metadata={"saved": False})
+    seed: int = field(metadata={"saved": False})
+    low: Floats = field(metadata={"saved": False})
+    high: Floats = field(metadata={"saved": False})
+    never_resets: bool = field(metadata={"saved": False})  # whether nothing that can happen is a reset
+    names: tuple[str, ...] = field(metadata={"saved": False})  # of the numbers of a state; may be none
+
+    def check_loaded(self) -> None:
+        """Raise InvalidInput unless the policy rests on whole episodes."""
+        require(self.rows.ends_at(self.at), "policy must rest on whole episodes")
+
+    def play(self, policy: Searched) -> None:
+        """Play a policy from now on."""
+        self.policy = policy
+
+    def begin_after_data(self) -> None:
+        """Plan anew after an episode of data."""
+        self.stale = True
+
+    def begin_with(self, policy: Searched, lam: float) -> None:
+        """Play a policy first that was learned elsewhere."""
+        self.play(policy)
+        self.at, self.lam, self.stale = self.rows.n, lam, False
+
+    def weigh(self, *, reset: bool) -> None:
+        """Compare what is played with what was played before, after an episode that ended in a reset or not."""
+
+    def pass_over(self, *, reset: bool) -> None:
+        """What follows an episode with a policy that was planned before the present one was decided on."""
+        self.stale = self.stale or reset
+
+    def boundary(self) -> list[Decision]:
+        """Where resets begin, in words: which sensors tell reset states from those lived in, and how surely."""
+        state, dead = self.rows.state[: self.rows.n], self.rows.dead[: self.rows.n]
+        falls = int(dead.sum())
+        if not falls or dead.all():
+            return []
+        lived = state[~dead]
+        centre, spread = lived.mean(axis=0), lived.std(axis=0)
+        scale = np.where(spread > 0.0, spread, 1.0)
+        z, fell = (lived - centre) / scale, (state[dead] - centre) / scale
+        found = boundary(z.min(axis=0), z.max(axis=0), fell)
+        names = self.names or tuple(f"observation[{i}]" for i in range(state.shape[1]))
+        said = [wall.unscaled(centre, scale).in_words(names, falls) for wall in found]
+        across = across_two(z, fell)
+        said += [one.in_words(names, falls, centre, scale) for one in across]
+        amid = falls - sum(one.falls for one in (*found, *across))
+        if amid:
+            said.append(f"{amid} of {falls} falls lie amid what was lived in: no one or two sensors tell them apart")
+        episodes = int((~self.rows.taken(self.rows.n) | dead).sum())
+        return [Decision(episodes, one) for one in said]
+
+    @abstractmethod
+    def search(self, n: int, s1: State, lam: float, settings: SearchSettings) -> Searched:
+        """The policy of largest reward - lam (probability of a reset) from s1, in the model of the first n rows.
+
+        The policy that is played itself where it is to be kept.
+        """
+
+    @abstractmethod
+    def foresee(self, n: int, policy: Searched, s1: State, settings: SearchSettings) -> tuple[float, float]:
+        """What the model of the first n rows predicts of an episode from s1: its reward, the probability of a reset."""

@@ -1,0 +1,112 @@
+"""A linear policy and a small network that corrects it. None of this needs JAX.
+
+Legend: D numbers in a state, A in an action; u, v units of the hidden layers; z = (s - centre) / scale; lam the price
+of a reset. An actor is {"skip": (weight [D, A], offset [A]), "net": layers (D + 1 -> u -> v -> A)}, on the scale of z:
+  a = tanh(skip(z) + net(z, log(1 + lam)))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+from scipy.special import ndtri
+
+from resetfree.core.arrays import Floats
+from resetfree.core.state import require
+from resetfree.players.neural.networks import FAR, LEAST_CHANCE, Layers, forward, uniform_layers
+from resetfree.problems.action_spaces import Box, from_unit
+from resetfree.problems.contract import Policy, State
+from resetfree.problems.features._scaling import Scaling
+
+Actor: TypeAlias = dict[str, Any]
+
+
+def first_actor(theta: Floats, hidden: int, rng: np.random.Generator) -> Actor:
+    """The actor that begins as the policy theta [A, D + 1]: the last layer of its network is 0."""
+    n_actions, size = theta.shape[0], theta.shape[1] - 1
+    *inner, (weight, offset) = uniform_layers((size + 1, hidden, hidden, n_actions), rng)
+    layers = (*inner, (np.zeros_like(weight), np.zeros_like(offset)))
+    narrow = theta.astype(np.float32)
+    return {"skip": (np.ascontiguousarray(narrow[:, :-1].T), narrow[:, -1].copy()), "net": layers}
+
+
+def pushes(actor: Actor, z: Any, price: Any, *, joined: Callable[[Any, Any], Any], activation: Any) -> Any:
+    """[..., A] what the actor's tanh is taken of, in z [..., D]; the same for NumPy and JAX.
+
+    price: [..., 1] log(1 + lam).  joined: puts two arrays side by side along their last axis.
+    """
+    weight, offset = actor["skip"]
+    return z @ weight + offset + forward(actor["net"], joined(z, price), activation)
+
+
+@dataclass
+class SkipPolicy(Policy):
+    """The action middle + half (tanh(weight.s + offset + network(s)) + noise n) of a box; n is standard normal."""
+
+    kind = "SkipPolicy"
+    axes: ClassVar[dict[str, str]] = dict(
+        weight="AD",
+        offset="A",
+        first="Du",
+        first_offset="u",
+        second="uv",
+        second_offset="v",
+        last="vA",
+        last_offset="A",
+        low="A",
+        high="A",
+    )
+    stationary = True
+    weight: Floats  # [A, D]
+    offset: Floats  # [A]
+    first: Floats  # [D, u]
+    first_offset: Floats  # [u]
+    second: Floats  # [u, v]
+    second_offset: Floats  # [v]
+    last: Floats  # [v, A]
+    last_offset: Floats  # [A]
+    low: Floats = field(metadata={"fixed": True})  # [A] the box
+    high: Floats = field(metadata={"fixed": True})  # [A]
+    noise: float = 0.0  # deviation of actions on [-1, 1], while it learns
+
+    def check_loaded(self) -> None:
+        """Raise InvalidInput unless it has a box and a noise."""
+        require((self.low <= self.high).all() and self.noise >= 0.0, "policy must have a box of actions and a noise")
+
+    def act(self, h: int, s: State, u: Any) -> Floats:
+        """[A] the action of the quantiles u; of u = 1/2 the one without noise."""
+        x = np.clip(np.atleast_1d(np.asarray(s, dtype=np.float64)), -FAR, FAR)
+        layers = (self.first, self.first_offset), (self.second, self.second_offset), (self.last, self.last_offset)
+        pushed = np.tanh(self.weight @ x + self.offset + forward(layers, x, np.tanh))
+        luck = ndtri(np.clip(u, LEAST_CHANCE, 1.0 - LEAST_CHANCE))
+        return from_unit(np.clip(pushed + self.noise * luck, -1.0, 1.0), self.low, self.high)
+
+
+def skip_policy(actor: Actor, lam: float, scaling: Scaling, box: Box, noise: float) -> SkipPolicy:
+    """The policy of an actor for the price lam, for states that are not scaled."""
+    weight, offset, *rest = (np.asarray(part, dtype=np.float64) for part in (*actor["skip"], *_flat(actor["net"])))
+    first, first_offset, *others = rest
+    inner, outer = first[:-1] / scaling.scale[:, None], weight / scaling.scale[:, None]
+    first_offset = first_offset + np.log1p(lam) * first[-1] - scaling.centre @ inner
+    second, second_offset, last, last_offset = others
+    low, high = box.ends
+    return SkipPolicy(
+        weight=np.ascontiguousarray(outer.T),
+        offset=offset - scaling.centre @ outer,
+        first=inner,
+        first_offset=first_offset,
+        second=second,
+        second_offset=second_offset,
+        last=last,
+        last_offset=last_offset,
+        low=low,
+        high=high,
+        noise=noise,
+    )
+
+
+def _flat(layers: Layers) -> list[Any]:
+    return [part for layer in layers for part in layer]

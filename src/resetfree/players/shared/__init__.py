@@ -1,1 +1,0 @@
-"""What several players use: counts, regressions, multiplier functions, compiled planning, batched forms."""

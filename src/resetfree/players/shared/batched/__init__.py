@@ -1,1 +1,0 @@
-"""Players as JAX programs over many seeds at once; the engine that runs them is in studies."""

@@ -1,0 +1,111 @@
+"""Creating a run file: the lock beside it, the atomic write, and its tables."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+from resetfree.core.drafts import lacks_room
+from resetfree.core.errors import RunError
+from resetfree.core.lock import WriterLock
+from resetfree.core.system import flush_folder
+from resetfree.runs.data.dataset import Row, write_data
+from resetfree.runs.file.digest import Chain, beginning
+from resetfree.runs.file.runfile import APPLICATION_ID, FORMAT, connect, named, schema, sentences, surroundings
+
+
+def lock(path: Path) -> WriterLock:
+    """The lock of a run file for one writer; makes its folder."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise RunError(f"A run file must lie in a folder. Got '{path.parent}', which is not a folder.") from error
+    except OSError as error:
+        raise RunError(f"The folder of the run file '{path}' cannot be made: {error.strerror}.") from error
+    if path.is_dir():
+        raise RunError(f"A run file must be a file. Got the folder '{path}' instead.")
+    return WriterLock(path).acquire()
+
+
+def open_writer(path: Path) -> sqlite3.Connection:
+    """A connection for writing, which flushes every commit to the disk.
+
+    The change of mode writes a few bytes of one sector, so that it needs no rollback journal; a file of that name is
+    another program's.
+    """
+    connection = connect(path, "rw")
+    with sentences(path):
+        try:
+            if connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
+                connection.execute("PRAGMA journal_mode = OFF").fetchone()
+            connection.execute("PRAGMA journal_mode = WAL").fetchone()
+            connection.execute("PRAGMA synchronous = FULL")
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def write_new(path: Path, spec: dict[str, Any], starts: str, data: Sequence[Row] = ()) -> None:
+    """Write a new run file atomically: a file that it replaces stays until the new one is complete."""
+    target = os.path.realpath(path)
+    draft = Path(f"{target}.new")
+    beside = [Path(f"{draft}-journal"), draft]
+    try:
+        for leftover in beside:
+            leftover.unlink(missing_ok=True)
+        with sentences(path):
+            connection = sqlite3.connect(draft, isolation_level=None)
+            try:
+                fill(connection, spec, starts, data)
+            finally:
+                connection.close()
+        for log in (Path(f"{target}-wal"), Path(f"{target}-shm")):  # SQLite would read an old file's log into the new
+            log.unlink(missing_ok=True)
+        draft.replace(target)
+        flush_folder(Path(target).parent)
+    except OSError as error:
+        raise RunError(f"The run file '{path}' cannot be written: {error.strerror}.") from error
+    except RunError as error:
+        raise_unsaved(path, error)
+    finally:
+        with suppress(OSError):
+            for leftover in beside:
+                leftover.unlink(missing_ok=True)
+
+
+def remove(path: Path) -> None:
+    """Delete a run file, and its log if there is one."""
+    for ending in ("", "-wal", "-shm"):
+        Path(f"{path}{ending}").unlink(missing_ok=True)
+
+
+def raise_unsaved(path: Path | None, error: RunError) -> NoReturn:
+    """Raise the error of a run of which nothing could be saved; a full disk gets a sentence of its own."""
+    if lacks_room(error):
+        words = f"{named(path)} could not be written: the disk is full. Free some space and try again."
+        raise RunError(words) from error
+    raise error
+
+
+def fill(connection: sqlite3.Connection, spec: dict[str, Any], starts: str, data: Sequence[Row] = ()) -> None:
+    """Create the tables of a run without rounds, with its spec and the data from before the first round."""
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {FORMAT}")
+    connection.execute("BEGIN")
+    kinds = {"goals": spec.get("after_goal") is not None, "timed": "timing" in spec, "data": "data" in spec}
+    for statement in schema(starts, **kinds):
+        connection.execute(statement)
+    if data:
+        write_data(connection, data)
+    text = json.dumps(spec, allow_nan=False)
+    connection.execute("INSERT INTO spec (json) VALUES (?)", (text,))
+    note = json.dumps({"format": FORMAT, **surroundings()})
+    connection.execute("INSERT INTO meta (key, json) VALUES ('created', ?)", (note,))
+    Chain(starts == "TEXT", beginning(text)).write(connection, "meta")
+    connection.execute("COMMIT")

@@ -1,0 +1,202 @@
+"""Episodes as rows of a run file and back, and a problem that replays them.
+
+A row holds the bytes of states, actions and rewards, concatenated, and their form: for each the type, with the narrower
+type in which integers are stored, and the shape, as in "i8:u1 9;i8:u1 8;f8 8".
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resetfree.core.arrays import Floats
+from resetfree.core.errors import InvalidInput
+from resetfree.core.npz import DTYPE, MOST_AXES, plain_dtype
+from resetfree.core.state import within
+from resetfree.problems.action_spaces import Box
+from resetfree.problems.blueprint import check_start
+from resetfree.problems.contract import Episode, Problem, State
+from resetfree.problems.operators.request import Operator
+
+NARROW = ("u1", "u2", "u4", "i1", "i2", "i4")
+FORM = re.compile(r"([a-zA-Z]\d{1,9})(?::([a-z]\d))?((?: \d{1,18})*)")
+NEGATIVE_ZERO = ";-0"  # appended to the form: the next start is -0.0, which SQLite does not keep
+
+
+class RecordedRound(NamedTuple):
+    """One round of a run file: its start and its episode."""
+
+    k: int
+    s1: State
+    episode: Episode
+    based_on: int = -1  # the round that its plan rests on, in a timed run
+
+
+class EpisodeBuffer:
+    """A buffer of episodes to be written: copies, since their arrays may be reused.
+
+    It keeps only bytes and shared texts, which the garbage collector need not traverse.
+    """
+
+    def __init__(self) -> None:
+        self._forms: list[str] = []
+        self._bytes: tuple[list[bytes], list[bytes], list[bytes]] = ([], [], [])
+        self._known: dict[tuple[Any, ...], str] = {}
+        self.weight = 0  # bytes
+
+    def add(self, episode: Episode) -> None:
+        """Append a copy of an episode."""
+        states, actions, rewards = episode.states, episode.actions, episode.rewards
+        key = (states.dtype, states.shape, actions.dtype, actions.shape, rewards.dtype, rewards.shape)
+        form = self._known.get(key)
+        if form is None:
+            states, actions, rewards = map(_plain, (states, actions, rewards))
+            form = ";".join(_form(array) for array in (states, actions, rewards))
+            if states.dtype is key[0]:  # otherwise it must be converted every time
+                self._known[key] = form
+        first, second, third = self._bytes
+        first.append(states.tobytes())
+        second.append(actions.tobytes())
+        third.append(rewards.tobytes())
+        self._forms.append(form)
+        self.weight += states.nbytes + actions.nbytes
+
+    def take(self) -> tuple[list[str], list[bytes]]:
+        """Form and bytes of every episode, integers in the narrowest type that holds all; empties the buffer."""
+        forms = {form: form.split(";") for form in set(self._forms)}
+        parts = []
+        for i, kept in enumerate(self._bytes):
+            narrow = all(form[i].startswith("i8") for form in forms.values())
+            suffix, made = _narrowed(kept) if narrow else ("", kept)
+            parts.append(made)
+            for form in forms.values():
+                form[i] = form[i].replace("i8", f"i8{suffix}", 1)
+        texts = {old: ";".join(new) for old, new in forms.items()}
+        found = [texts[form] for form in self._forms], [a + b + c for a, b, c in zip(*parts, strict=True)]
+        self.__init__()  # type: ignore[misc]
+        return found
+
+
+def _narrowed(kept: list[bytes]) -> tuple[str, list[bytes]]:
+    numbers = np.frombuffer(b"".join(kept), dtype=np.int64)
+    low, high = (int(numbers.min()), int(numbers.max())) if len(numbers) else (0, 0)
+    fits = (name for name in NARROW if np.iinfo(name).min <= low and high <= np.iinfo(name).max)
+    narrow = np.dtype(next(fits, "i8"))
+    if narrow == numbers.dtype:
+        return "", kept
+    data, ends = numbers.astype(narrow).tobytes(), list(accumulate(len(one) // 8 * narrow.itemsize for one in kept))
+    return f":{narrow.str[1:]}", [data[at:end] for at, end in pairwise([0, *ends])]
+
+
+def _plain(array: NDArray[Any]) -> NDArray[Any]:
+    """The array in little-endian order; raises InvalidInput if it does not hold numbers."""
+    plain = array if array.dtype.hasobject else array.astype(array.dtype.newbyteorder("<"), copy=False)
+    if DTYPE.fullmatch(plain.dtype.str) is None or not plain.dtype.itemsize:
+        raise InvalidInput(f"A run file holds episodes of numbers. Got an array of {array.dtype} instead.")
+    return plain
+
+
+def _form(array: NDArray[Any]) -> str:
+    return f"{array.dtype.str[1:]}{''.join(f' {n}' for n in array.shape)}"
+
+
+def unpacked(form: Any, data: Any) -> list[NDArray[Any]]:
+    """States, actions and rewards of a row; raises ValueError, before anything is allocated, if it is invalid."""
+    if not isinstance(form, str) or not isinstance(data, bytes):
+        raise ValueError("its transitions cannot be read")
+    arrays, at = [], 0
+    parts = form.removesuffix(NEGATIVE_ZERO).split(";", 3)
+    for text in parts:
+        found = FORM.fullmatch(text)
+        if found is None or len(parts) != 3:
+            raise ValueError(f"its transitions have the form {form[:40]!r}")
+        dtype = plain_dtype(f"<{found[1]}", len(data))
+        kept = dtype if found[2] is None else plain_dtype(f"<{found[2]}", len(data))
+        shape = tuple(map(int, found[3].split()))
+        size = math.prod(shape) * kept.itemsize
+        narrow = kept == dtype or (kept.kind in "iu" and dtype == np.int64)
+        if not narrow or len(shape) > MOST_AXES or not kept.itemsize or at + size > len(data):
+            raise ValueError("the bytes of its transitions do not match their form")
+        flat = np.frombuffer(data, dtype=kept, count=math.prod(shape), offset=at)
+        arrays.append(flat.astype(dtype).reshape(shape))
+        at += size
+    if at != len(data):
+        raise ValueError("the bytes of its transitions do not match their form")
+    return arrays
+
+
+def check_episode(problem: Problem, played: RecordedRound) -> None:
+    """Refuse an episode of a file that does not fit the problem: compiled code uses its entries as indices."""
+    states, actions, rewards = played.episode.states, played.episode.actions, played.episode.rewards
+    n, end = len(actions) if actions.ndim else -1, played.episode.next_start
+    check_start(problem, played.s1)
+    if end is not None:
+        check_start(problem, end)
+    space = getattr(problem, "actions", None)
+    if isinstance(space, Box):
+        acts = actions.dtype == np.float64 and actions.shape == (n, space.size)
+        acts = acts and bool(((space.low.ravel() <= actions) & (actions <= space.high.ravel())).all())
+    else:
+        acts = actions.dtype == np.int64 and actions.ndim == 1 and within(actions, 0, problem.n_actions)
+    if problem.n_states is not None:
+        visits = states.dtype == np.int64 and states.ndim == 1 and within(states, 0, problem.n_states)
+    elif problem.low is None:  # a user's own problem, whose states may be anything
+        visits = states.ndim > 0
+    else:
+        shapes = [(len(problem.low),)] if len(problem.low) > 1 else [(), (1,)]
+        visits = states.dtype == np.float64 and states.shape[1:] in shapes and bool(np.isfinite(states).all())
+    earns = rewards.dtype == np.float64 and rewards.shape == (n,) and np.isfinite(rewards).all()
+    if not (acts and visits and earns and 0 <= n <= problem.horizon and 0 <= len(states) - n <= 1 and len(states)):
+        raise InvalidInput(f"round {played.k} holds an episode that '{problem.name}' cannot have")
+
+
+def checked(problem: Problem, played: Iterable[RecordedRound]) -> Iterator[RecordedRound]:
+    """Rounds of a file, each checked before it is used; raises InvalidInput."""
+    for one in played:
+        check_episode(problem, one)
+        yield one
+
+
+class ReplayedProblem(Problem):
+    """A problem that replays recorded rounds to the game; the problem itself is not changed."""
+
+    persistent = True  # resets are those of the record
+
+    def __init__(self, problem: Problem, played: Iterable[RecordedRound]) -> None:
+        self.name, self.horizon, self._problem = problem.name, problem.horizon, problem
+        self._rounds = iter(checked(problem, played))
+        self._next: RecordedRound | None = None
+
+    @property
+    def n_uniforms(self) -> int:
+        """The number that an episode of the problem takes."""
+        return self._problem.n_uniforms
+
+    def first_start(self, u: float) -> State:
+        """The start of the next recorded round."""
+        return self._look().s1
+
+    def perform_reset(self, u: float, why: str, operator: Operator | None = None) -> State:
+        """The start of the next recorded round."""
+        return self._look().s1
+
+    def rollout(self, policy: Any, start: State, u: Floats) -> Episode:
+        """The episode of the next recorded round."""
+        played, self._next = self._look(), None
+        if not np.array_equal(played.s1, start):
+            raise InvalidInput(f"round {played.k} must start where the one before it ended")
+        if played.episode.next_start is None and not self._problem.persistent:
+            raise InvalidInput(f"round {played.k} must say where the next one starts")
+        return played.episode
+
+    def _look(self) -> RecordedRound:
+        self._next = next(self._rounds, None) if self._next is None else self._next
+        if self._next is None:
+            raise InvalidInput("its rounds must all have their transitions")
+        return self._next

@@ -1,0 +1,326 @@
+"""The request of a run, in groups: what Python, the command line, sweeps and the studio build, checked once, here.
+
+A group checks its own fields when it is made, and the request what concerns several of them. What depends on the
+problem is checked when that is made (`setup`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
+
+import numpy as np
+
+from resetfree.core import arguments
+from resetfree.core.arguments import flag, is_function, real, whole
+from resetfree.core.errors import InvalidInput, UnknownName
+from resetfree.core.settings import check, check_names, expect
+from resetfree.game.contract import MOST_EPISODES, DualPlayer, PrimalPlayer, Round
+from resetfree.game.loop import Game
+from resetfree.problems.operators import Operator
+from resetfree.problems.paced import Deadlines
+from resetfree.problems.world import World, find_world
+from resetfree.runs.file.ending import Ending
+from resetfree.runs.live.places import LOWEST, RayLearner, checked_place
+from resetfree.runs.result import Run
+from resetfree.runs.stuck import WHEN_STUCK, check_asking
+
+Progress: TypeAlias = Callable[[Game, Round], object]
+Settings: TypeAlias = Mapping[str, Mapping[str, Any]]  # by group, by name
+GROUPS = ("problem", "primal", "dual")  # of settings
+FROM = ("data", "policy", "both")  # what a run takes from an old one
+EPISODES = 2000  # of a run for which no number is given
+
+
+class Options(TypedDict):
+    """The arguments of `learn` besides the problem and its players, for editors and type checkers."""
+
+    episodes: NotRequired[int | None]
+    seed: NotRequired[int]
+    feedback: NotRequired[str]
+    path: NotRequired[str | Path | None]
+    resume: NotRequired[bool]
+    overwrite: NotRequired[bool]
+    B: NotRequired[float | None]
+    settings: NotRequired[Settings | None]
+    progress: NotRequired[Progress | None]
+    checkpoint_every: NotRequired[float]
+    max_resets: NotRequired[int | None]
+    operator: NotRequired[Operator | None]
+    delay: NotRequired[int | None]
+    rate: NotRequired[float | str | Deadlines | None]
+    max_staleness: NotRequired[int | None]
+    learner: NotRequired[str | RayLearner]
+    callbacks: NotRequired[Iterable[Callable[[Any], object]]]
+    steps: NotRequired[int | None]
+    seconds: NotRequired[float | None]
+    data: NotRequired[Any]
+    start_from: NotRequired[str | Path | Run | None]
+    from_what: NotRequired[str | None]
+    ask: NotRequired[Literal["never", "when-stuck"] | None]
+
+
+@dataclass(frozen=True)
+class What:
+    """What is learned on: a problem, as `find_world` takes it, with its options; and the seed of all chance."""
+
+    problem: Any
+    options: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Who:
+    """The two players by name, by class or themselves, the cost signal of the dual player, and their settings.
+
+    unowned: settings by name alone, and the names of the problem's options (None if it takes any): which player has a
+      setting of that name is known once `auto` has chosen.
+    """
+
+    primal: str | PrimalPlayer[Any] = "auto"
+    dual: str | DualPlayer[Any] = "auto"
+    feedback: str = "auto"
+    B: float | None = None
+    settings: Settings = field(default_factory=dict)
+    unowned: tuple[Mapping[str, Any], Sequence[str] | None] = ({}, ())
+
+
+@dataclass(frozen=True)
+class HowLong:
+    """The number of episodes, and what may end the run before: limits over all its sessions; None is no limit."""
+
+    episodes: int | None = None
+    steps: int | None = None
+    seconds: float | None = None
+    max_resets: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("max_resets", "steps"):
+            if (value := getattr(self, name)) is not None:
+                whole(value, f"'{name}' of a run", 1)
+        if self.seconds is not None:
+            expect(real(self.seconds, "'seconds' of a run") > 0, "'seconds' of a run", "be positive", self.seconds)
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether anything but the number of episodes ends it."""
+        return not self.max_resets is self.steps is self.seconds is None
+
+    def check_reach(self, horizon: int) -> None:
+        """Raise InvalidInput if the planned episodes are too few for the steps, which would never be reached."""
+        n = self.episodes
+        if self.steps is not None and isinstance(n, int | np.integer) and self.steps > n * horizon:
+            enough = -(-self.steps // horizon)
+            raise InvalidInput(
+                f"The 'steps' of a run must be at most episodes x horizon = {n * horizon}. Got {self.steps} "
+                f"instead: plan more episodes, at least episodes={enough} (--episodes {enough})."
+            )
+
+    def spent(self, k: int, resets: int, steps: int, seconds: float) -> Ending | None:
+        """The end of a run that has spent so much by round k, None if it may go on."""
+        if self.max_resets is not None and resets >= self.max_resets:
+            return Ending(k, "max_resets", f"{resets} of {self.max_resets} allowed resets")
+        if self.steps is not None and steps >= self.steps:
+            return Ending(k, "steps", f"{steps} of {self.steps} allowed steps")
+        if self.seconds is not None and seconds >= self.seconds:
+            return Ending(k, "seconds", f"{seconds:.1f} of {self.seconds:g} allowed seconds")
+        return None
+
+
+@dataclass(frozen=True)
+class Where:
+    """The run file, whether it is continued or replaced, and the seconds between two checkpoints in it."""
+
+    path: Path | None = None
+    resume: bool = False
+    overwrite: bool = False
+    checkpoint_every: float = 2.0
+
+    def __post_init__(self) -> None:
+        flag(self.resume, "'resume' of learn")
+        flag(self.overwrite, "'overwrite' of learn")
+        real(self.checkpoint_every, "'checkpoint_every' of learn", finite=False)
+        if self.path is None and (self.resume or self.overwrite):
+            raise InvalidInput("Only a run in a file can be resumed or overwritten. Got no file instead: give path=...")
+        if self.resume and self.overwrite:
+            raise InvalidInput(
+                "A run is either resumed or overwritten. Got both: leave out resume=True or overwrite=True."
+            )
+        if self.path is not None:
+            object.__setattr__(self, "path", arguments.path(self.path, "'path' of learn"))
+
+
+@dataclass(frozen=True)
+class When:
+    """Which plan a round is played with: of all rounds before, with a delay in rounds, or the newest at a rate."""
+
+    delay: int | None = None
+    rate: float | str | Deadlines | None = None
+    max_staleness: int | None = None
+    learner: str | RayLearner = LOWEST
+
+    def __post_init__(self) -> None:
+        if self.rate is not None and self.delay is not None:
+            raise InvalidInput("A run is played at a rate or with a delay in rounds. Got both instead.")
+        if self.rate is None and self.max_staleness is not None:
+            raise InvalidInput("The 'max_staleness' of learn needs a 'rate'. Got none instead.")
+        object.__setattr__(self, "learner", checked_place(self.learner, at_rate=self.rate is not None))
+        if self.delay is not None:
+            whole(self.delay, "'delay' of learn", 0, MOST_EPISODES)
+
+
+@dataclass(frozen=True)
+class FromWhat:
+    """What is known before the first round: data, and an old run or its file."""
+
+    data: Any = None
+    start_from: str | Path | Run | None = None
+    from_what: str | None = None
+
+    def __post_init__(self) -> None:
+        named = self.from_what is None or (isinstance(self.from_what, str) and self.from_what in FROM)
+        expect(named, "'from_what' of learn", f"be one of {', '.join(FROM)}", self.from_what)
+        if self.from_what is not None and self.start_from is None:
+            raise InvalidInput("The 'from_what' of learn needs a 'start_from'. Got none instead.")
+        known = self.start_from is None or isinstance(self.start_from, str | Path | Run)
+        expect(known, "'start_from' of learn", "be a run or its file", self.start_from)
+
+    def __bool__(self) -> bool:
+        return self.data is not None or self.start_from is not None
+
+
+@dataclass(frozen=True)
+class Around:
+    """Whoever watches and helps: an operator for resets, whether to request help, callbacks, and a progress display."""
+
+    ask: Literal["never", "when-stuck"] | None = None
+    operator: Operator | None = None
+    callbacks: tuple[Callable[[Any], object], ...] = ()
+    progress: Progress | None = None
+
+    def __post_init__(self) -> None:
+        progress = self.progress
+        expect(progress is None or is_function(progress), "'progress' of learn", "be a function", progress)
+        object.__setattr__(self, "callbacks", _callbacks(self.callbacks))
+        check(self.ask, Literal["never", "when-stuck"] | None, "'ask' of learn")
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """Everything that a run is asked to be, in groups; each field of a group is an argument of `learn`.
+
+    >>> request = RunRequest.of("grid-v0", {"episodes": 50, "delay": 2})
+    >>> request.how_long.episodes, request.when.delay, request.who.primal
+    (50, 2, 'auto')
+    """
+
+    what: What
+    who: Who = field(default_factory=Who)
+    how_long: HowLong = field(default_factory=HowLong)
+    where: Where = field(default_factory=Where)
+    when: When = field(default_factory=When)
+    from_what: FromWhat = field(default_factory=FromWhat)
+    around: Around = field(default_factory=Around)
+
+    def __post_init__(self) -> None:
+        if self.around.ask == WHEN_STUCK and self.when.delay is not None:
+            raise InvalidInput("A run that asks when it is stuck cannot be played with a delay. Got both instead.")
+
+    @classmethod
+    def of(cls, problem: Any, options: Mapping[str, Any]) -> RunRequest:
+        """The request of arguments of `learn`; raises InvalidInput for those that no run can have."""
+        check_names(options, OPTIONS, "argument of learn")
+        given = {**options, "settings": check_settings(options.get("settings"))}
+        given["options"] = given["settings"].pop("problem", {})
+        group_of = {**{name: group for name, (group, _) in OPTIONS.items()}, "options": "what"}
+        own: dict[str, dict[str, Any]] = {one.name: {} for one in fields(cls)}
+        for name, value in given.items():
+            own[group_of[name]][name] = value
+        own["what"]["problem"] = problem
+        return cls(**{name: kind(**own[name]) for name, kind in KINDS.items()})
+
+    def changed(self, group: str, **changes: Any) -> RunRequest:
+        """The request with some fields of one group changed."""
+        return dataclasses.replace(self, **{group: dataclasses.replace(getattr(self, group), **changes)})
+
+    def world(self) -> World:
+        """The problem, made for this request; as a context manager it closes what was made here."""
+        return find_world(self.what.problem, self.what.options)
+
+    def check_on(self, world: World) -> None:
+        """Refuse what the problem cannot do."""
+        if self.around.operator is not None:
+            _check_operator(world)
+        self.how_long.check_reach(world.problem.horizon)
+        if self.around.ask == WHEN_STUCK:
+            check_asking(world.problem)
+
+
+KINDS: dict[str, type[Any]] = {
+    "what": What,
+    "who": Who,
+    "how_long": HowLong,
+    "where": Where,
+    "when": When,
+    "from_what": FromWhat,
+    "around": Around,
+}
+# Each argument of `learn`: the group that it belongs to, and its default.
+OPTIONS: dict[str, tuple[str, Any]] = {
+    name: (group, one.default)
+    for group, kind in KINDS.items()
+    for one in fields(kind)
+    if (name := one.name) not in ("problem", "options", "unowned")
+}
+OPTIONS["settings"] = ("who", None)
+
+
+def signature_of(function: Callable[..., Any]) -> inspect.Signature:
+    """The signature of `learn` with each of its options by name, as `help` and editors show it."""
+    own = inspect.signature(function)
+    named = [one for one in own.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+    kind = inspect.Parameter.KEYWORD_ONLY
+    more = [inspect.Parameter(name, kind, default=OPTIONS[name][1]) for name in Options.__annotations__]
+    return own.replace(parameters=[*named, *more])
+
+
+def check_settings(settings: Any) -> dict[str, Mapping[str, Any]]:
+    """Settings by group ("problem", "primal", "dual"), checked; None becomes {}."""
+    if settings is None:
+        return {}
+    good = isinstance(settings, Mapping) and all(
+        isinstance(group, str) and isinstance(own, Mapping) and all(isinstance(name, str) for name in own)
+        for group, own in settings.items()
+    )
+    expect(good, "'settings' of a run", 'be {group: {name: value}}, as in {"primal": {"scale": 0.1}}', settings)
+    for group in settings:
+        if group not in GROUPS:
+            raise UnknownName("group of settings", group, GROUPS)
+    return dict(settings)
+
+
+def _callbacks(given: Any) -> tuple[Callable[[Any], object], ...]:
+    """The callbacks of an argument, each a function of the session."""
+    found, good = [], isinstance(given, Iterable)
+    try:
+        for one in given if good else ():
+            good = good and is_function(one)
+            if not good:  # before a long list is read to its end
+                break
+            found.append(one)
+    except TypeError:  # an array without axes
+        good = False
+    expect(good, "'callbacks' of learn", "be a list of functions of the session", given)
+    return tuple(found)
+
+
+def _check_operator(world: World) -> None:
+    """Refuse an operator for a problem that resets itself, or whose `perform_reset` takes none."""
+    if not world.problem.persistent:
+        raise InvalidInput(f"The problem '{world.name}' resets itself: it takes no operator.")
+    if len(inspect.signature(world.problem.perform_reset).parameters) < 3:
+        raise InvalidInput(f"The method 'perform_reset' of the problem '{world.name}' must take (u, why, operator).")
