@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo studio test test-all wheel lint format types docs browser bench bench-speed bench-players bench-rates bench-peers
 .PHONY: bench-report bench-studio bench-stored bench-large bench-batched bench-sweep bench-gym bench-sb3 bench-machines
-.PHONY: bench-real-time bench-danger bench-first-contacts bench-theory bench-coverage bench-continuum mutants clean
+.PHONY: bench-real-time bench-danger bench-first-contacts bench-theory bench-coverage bench-continuum bench-soak mutants clean
 
 demo: $(VENV)/.core
 	$(BIN)/resetfree demo
@@ -24,8 +24,13 @@ studio: $(VENV)/.studio
 test: lint types browser $(VENV)/.dev
 	$(BIN)/pytest -m "not slow" -n 2 --dist worksteal
 
+# The long fuzz has a fresh seed each time; `make test-all RESETFREE_FUZZ_SEED=SEED` repeats the one that was printed.
 test-all: lint types browser wheel $(VENV)/.all
-	$(BIN)/pytest -n 2 --dist worksteal
+	@seed=$${RESETFREE_FUZZ_SEED:-$$(od -An -N3 -tu4 /dev/urandom | tr -d ' ')}; export RESETFREE_FUZZ_SEED=$$seed; \
+	  echo "The seed of the long fuzz is $$seed: make test-all RESETFREE_FUZZ_SEED=$$seed repeats it," \
+	  "and so does python -m tests.fuzz --full --seed $$seed."; \
+	  $(BIN)/pytest -n 2 --dist worksteal; status=$$?; \
+	  echo "The seed of the long fuzz was $$seed."; exit $$status
 
 # What others would install: built, installed with its dependencies into a fresh environment, and used from there.
 wheel: $(VENV)/.all
@@ -85,6 +90,12 @@ bench-coverage: $(VENV)/.core
 bench-continuum: $(VENV)/.core
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/continuum.py --part cost $(OPTIONS)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/continuum.py --part exact --episodes 1000
+
+# Whether memory, file and time per step stay flat over ten million episodes (an hour): goes on where it was interrupted.
+bench-soak: $(VENV)/.dev
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/soak.py ledge-v0 --episodes 10000000
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/soak.py gym:CartPole-v1 --steps 200000 --every 5000
+	$(BIN)/python benchmarks/soak.py --table soak.jsonl
 
 bench-report: $(VENV)/.core
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/report.py

@@ -27,6 +27,7 @@ from resetfree.problems.finite.tabular_policy import TabularPolicy
 from resetfree.problems.stepping import FunctionPolicy, playable
 from resetfree.problems.tanh_policy import TanhPolicy
 from resetfree.problems.world import find_world
+from resetfree.runs.request import Who
 from resetfree.runs.setup import prepare
 
 RNG = np.random.default_rng(5)
@@ -129,7 +130,7 @@ def test_every_policy_plays_the_same_action(name: str) -> None:
 )
 def test_the_first_plan_of_a_player_comes_back(name: str, primal: str) -> None:
     with find_world(name, {"horizon": 5}) as world:
-        setup = prepare(world, primal, "auto", episodes=10, seed=0, feedback="auto", B=1.0)
+        setup = prepare(world, Who(primal, B=1.0), episodes=10, seed=0)
         s1 = 0 if world.problem.n_states else np.array([0.1, 0.0, -0.2, 0.3])
         plan = setup.primal.plan(setup.game.primal, s1, 0.5)
         classes = by_name(Policy, Features, Scaling)  # now: modules of features are imported on request

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import os
+import random
 from pathlib import Path
 
 import pytest
 from filelock import FileLock
 from tests.fuzz.campaign import make_corpus
+
+SEED = "RESETFREE_FUZZ_SEED"  # the variable that fixes the seed of the long part; `make test-all` sets and prints it
+
+
+@pytest.fixture(scope="session")
+def fresh_seed() -> int:
+    """The seed of the long part: a new one for each run of the tests, unless the variable names one."""
+    return int(os.environ.get(SEED) or random.SystemRandom().randrange(1, 2**31))
 
 
 def made_once(factory: pytest.TempPathFactory, name: str, *, full: bool) -> Path:

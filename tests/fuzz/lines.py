@@ -40,6 +40,7 @@ BASE: dict[tuple[str, ...], dict[str, list[str]]] = {
     ("evaluate",): {"file": ["auto.rfrun"], "episodes": ["--episodes", "2"]},
     ("export",): {"runfile": ["auto.rfrun"]},
     ("transitions",): {"runfile": ["auto.rfrun"]},
+    ("copy",): {"runfile": ["auto.rfrun"], "copy": ["copy.rfrun"]},
     ("bench",): {
         "suite": ["smoke"], "seeds": ["--seeds", "1"], "chosen": ["--methods", "uniform"],
         "problems": ["--problems", "grid-v0"], "jobs": ["--jobs", "1"],

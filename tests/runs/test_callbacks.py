@@ -151,7 +151,7 @@ def test_stop_when_knows_its_columns_and_its_aim() -> None:
     with pytest.raises(InvalidInput, match="'over' of StopWhen must be an integer from 1 to"):
         rf.StopWhen("reward", at_least=1, over=10**30)
     with pytest.raises(InvalidInput, match="must be a list of functions"):
-        rf.learn("grid-v0", episodes=5, callbacks=[rf.StopWhen])  # type: ignore[list-item]
+        rf.learn("grid-v0", episodes=5, callbacks=[rf.StopWhen])
     with pytest.raises(InvalidInput, match="'progress' of learn must be a function"):
         rf.learn("grid-v0", episodes=5, progress=dict)  # type: ignore[arg-type]
 

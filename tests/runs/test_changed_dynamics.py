@@ -9,7 +9,7 @@ import pytest
 
 import resetfree as rf
 from resetfree.problems.contract import Episode
-from resetfree.runs.data.changed_dynamics import ALARM, Bets, FiniteWatch, VectorWatch, watch_for
+from resetfree.runs.changed_dynamics import ALARM, Bets, FiniteWatch, VectorWatch, watch_for
 
 GRID = rf.make("grid-v0").problem()
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from resetfree.runs.diagnostics import lives, past_horizon
+from resetfree.show.cli.diagnostics import lives, past_horizon
 
 Columns = dict[str, NDArray[np.int64]]
 

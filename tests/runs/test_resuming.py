@@ -28,6 +28,7 @@ from resetfree.runs.file import runfile
 from resetfree.runs.file.ledger import Contents, read
 from resetfree.runs.file.recorded import ReplayedProblem
 from resetfree.runs.file.runfile import connect, read_checkpoint, read_played, read_problem
+from resetfree.runs.request import Who
 from resetfree.runs.setup import prepare
 
 DRIVER = Path(__file__).parent / "kill_driver.py"
@@ -219,8 +220,8 @@ def fed_again(path: Path, case: str) -> tuple[dict[str, NDArray[Any]], dict[str,
     asked, contents = {**CASES[case]}, read(path)
     given, spec = asked.pop("settings", {}), contents.spec
     world = find_world(asked["problem"], given.get("problem"))
-    request = {name: spec[name] for name in ("episodes", "seed", "feedback")}
-    setup = prepare(world, asked["primal"], spec["dual"]["name"], settings=given, **request)
+    who = Who(asked["primal"], spec["dual"]["name"], feedback=spec["feedback"], settings=given)
+    setup = prepare(world, who, episodes=spec["episodes"], seed=spec["seed"])
     game, resets = setup.game, {one.k for one in contents.interventions}
     connection = connect(path, "ro")
     fed = ReplayedProblem(world.problem, read_played(connection, path, 1, spec["episodes"]))

@@ -214,8 +214,8 @@ def over_rounds(
     found = {"rounds": len(lhs), "tightest_round": tightest + 1, "tightest_slack": float(slack[tightest])}
     found |= detail or {}
     where = f"round {k + 1}"
-    sides = (lhs[k], rhs[k], tol[k]) if np.isfinite(tol[k]) else (math.nan, rhs[k], 0.0)
-    return Certificate(claim, *sides, kind, witness=where, detail=found, status=status, why=why)
+    left_k, tol_k = (lhs[k], tol[k]) if np.isfinite(tol[k]) else (math.nan, 0.0)
+    return Certificate(claim, left_k, rhs[k], tol_k, kind, witness=where, detail=found, status=status, why=why)
 
 
 def in_every_round(
@@ -238,8 +238,9 @@ def in_every_round(
     k, n_fails = int(np.argmin(slack)), int((slack < -tolerance).sum())
     found = {"rounds": len(slack), "violations": n_fails, "fraction": n_fails / len(slack)}
     found |= detail or {}
-    sides = (lhs[k], rhs[k], tolerance) if math.isfinite(tolerance) else (math.nan, rhs[k], 0.0)
-    return Certificate(claim, *sides, witness=f"round {k + 1}", detail=found, status=status, why=why)
+    left_k, tol_k = (lhs[k], tolerance) if math.isfinite(tolerance) else (math.nan, 0.0)
+    where = f"round {k + 1}"
+    return Certificate(claim, left_k, rhs[k], tol_k, witness=where, detail=found, status=status, why=why)
 
 
 def plain(value: Any) -> Any:

@@ -146,7 +146,7 @@ class Registry(Mapping[str, T]):
 
     def _holds(self, module: str) -> bool:
         """Whether a module is to be imported, by its source."""
-        loader = getattr(importlib.util.find_spec(module), "loader", None)
+        loader: Any = getattr(importlib.util.find_spec(module), "loader", None)
         source = loader.get_source(module) if self._holding and hasattr(loader, "get_source") else None
         return source is None or self._holding is None or self._holding.search(source) is not None
 

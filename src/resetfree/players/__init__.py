@@ -1,7 +1,7 @@
 """Players by family, found by looking into the folders and at entry points: adding one is one file.
 
 tabular, linear, elimination, model_based, neural, dual    the families; the docstring of each says what to read first
-requirements, replay_buffer, suitability, given_episodes   what serves all families
+requirements                                               what players require of a problem, and which suit them
 pairing, algorithm1, method                                who plays with whom, and under which name in a comparison
 batched                                                    what a program over many seeds shares (JAX)
 testing                                                    the contract battery

@@ -21,7 +21,7 @@ from resetfree.game.contract import MOST_EPISODES, DualPlayer, PrimalPlayer
 from resetfree.problems.model_data import model_from
 from resetfree.problems.registry import PROBLEMS
 from resetfree.problems.world import World, find_world
-from resetfree.runs.data.pretraining import taught_again, taught_anew
+from resetfree.runs.data.dataset_loading import taught_again, taught_anew
 from resetfree.runs.file.ledger import Ledger, read
 from resetfree.runs.file.runfile import Checkpoint
 from resetfree.runs.file.spec import difference

@@ -18,7 +18,7 @@ from resetfree.game.delayed import DelayedGame
 from resetfree.game.loop import Game, reset_if_due
 from resetfree.players import Role
 from resetfree.problems.world import World
-from resetfree.runs.data.changed_dynamics import change_note, watch_for
+from resetfree.runs.changed_dynamics import change_note, watch_for
 from resetfree.runs.file.columns import COLUMNS, columns_of
 from resetfree.runs.file.ending import STOPPED, Ending
 from resetfree.runs.file.ledger import Contents, Ledger

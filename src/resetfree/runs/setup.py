@@ -50,7 +50,7 @@ def prepare(world: World, who: Who, *, episodes: int, seed: int, before: Mapping
     episodes = int(whole(episodes, "'episodes' of a run", 1, MOST_EPISODES))
     seed = int(whole(seed, "'seed' of a run", 0))
     chosen = _chosen(world, who, before)
-    players = {
+    players: dict[str, Any] = {
         role: make_player(role, player, chosen.settings.get(role, {})) for role, player in chosen.players.items()
     }
     check_actions(players["primal"], world.problem, _players_for(world.problem))

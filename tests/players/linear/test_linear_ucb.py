@@ -16,7 +16,9 @@ from resetfree.core.state import dump
 from resetfree.game.contract import Round
 from resetfree.game.loop import Game, begin, play
 from resetfree.players.algorithm1 import algorithm1
-from resetfree.players.linear.linear_ucb import LinearState, LinearUCB
+from resetfree.players.linear import linear_ucb
+from resetfree.players.linear.algorithm1 import Algorithm1
+from resetfree.players.linear.linear_ucb import LargeLinearState, LinearState, LinearUCB
 from resetfree.players.linear.regression import features_of
 from resetfree.theory.oracle.dynamic_programming import evaluate
 from resetfree.theory.oracle.exact import Evaluator
@@ -272,3 +274,36 @@ def test_an_untried_action_is_tried(horizon: int, paying: int) -> None:
         *_, last = game_of(mdp, 200, seed=seed)[2]
         assert last.exact is not None
         assert last.exact[0] > 0.95 * horizon
+
+
+READABLE = {name: case for name, case in CASES.items() if not set(case[1]) & {"anytime", "split"}}
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("case", READABLE)
+def test_the_readable_player_makes_the_same_plans(case: str, seed: int) -> None:
+    """`algorithm1` is to be read, `linear-ucb` is compiled: one game, the same plan in every round, to rounding."""
+    mdp, settings = READABLE[case]
+    readable, problem = Algorithm1(B=5.0, **settings), mdp.problem()
+    state = readable.init(problem, 60, seed)
+    live = ~mdp.reset  # on reset states the compiled player fixes the values, which no target uses otherwise
+    for this in game_of(mdp, 60, seed, **settings)[2]:
+        plan = readable.plan(state, this.s1, this.lam)
+        values = (plan.v_r, plan.v_c, plan.upper)
+        assert values == pytest.approx((this.plan.v_r, this.plan.v_c, this.plan.upper), abs=1e-9)
+        np.testing.assert_allclose(plan.policy[:, live], this.plan.policy[:, live], atol=1e-6)
+        state = readable.update(state, this)
+
+
+def test_the_readable_player_is_the_large_form_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where only what was seen is kept, plans are those of the sums over all pairs."""
+    monkeypatch.setattr(linear_ucb, "SMALL", 0)
+    mdp = rf.make("grid-v0")
+    readable, problem = Algorithm1(B=5.0), mdp.problem()
+    state = readable.init(problem, 60, 0)
+    _, game, rounds = game_of(mdp, 60)
+    assert isinstance(game.primal, LargeLinearState)
+    for this in rounds:
+        plan = readable.plan(state, this.s1, this.lam)
+        assert (plan.v_r, plan.v_c) == pytest.approx((this.plan.v_r, this.plan.v_c), abs=1e-9)
+        state = readable.update(state, this)

@@ -23,7 +23,7 @@ from resetfree.core.errors import InvalidInput, Notice, RunError
 from resetfree.core.system import Activity, activity
 from resetfree.runs.file.ledger import read
 from resetfree.runs.live.hanging import MOST, STOPPED, TICK, TIMES, Progress, Vigil
-from resetfree.show.cli.run import timing
+from resetfree.show.cli.run_summary import timing
 
 NEVER = 10**6  # looks
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux says what a process does")

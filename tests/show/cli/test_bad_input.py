@@ -56,6 +56,7 @@ LINES: dict[str, tuple[str, ...]] = {
     "evaluate": ("RUNFILE",),
     "export": ("RUNFILE",),
     "transitions": ("RUNFILE",),
+    "copy": ("RUNFILE", "copy.rfrun"),
     "bench": ("smoke", "--jobs", "1"),
     "report": ("RUNFILE",),
     "watch": ("RUNFILE",),

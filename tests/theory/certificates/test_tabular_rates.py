@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from itertools import pairwise
 from math import log, sqrt
+from typing import Any
 
 import numpy as np
 import pytest
-from resetfree.players.linear.pair_features import dimension_of
 
 import resetfree as rf
 from resetfree.players.linear.linear_ucb import LinearUCB
+from resetfree.players.linear.regression import dimension_of
 from resetfree.theory.certificates import RATES, certify, primal_bound
 
 B, K = 40.0, 100
 
 
 def a_run(mdp: rf.FiniteMDP) -> rf.Run:
-    settings = {"primal": {"width": "theory", "B": B}, "dual": {"B": B}}
+    settings: dict[str, dict[str, Any]] = {"primal": {"width": "theory", "B": B}, "dual": {"B": B}}
     return rf.learn(
         mdp, "linear-ucb", "projected-gradient", episodes=K, seed=1, feedback="optimistic", settings=settings
     )

@@ -114,15 +114,7 @@ def from_gym(
         function, given_by = _function_of_observations(observe, features, called)
         observer = observer_for(made.observation_space, function, states, called, given_by)
         _set_bounds(observer, bounds, called)
-        feature_map: FeatureMap | None = None
-        own_features = given_by == "features"
-        if observer.n_states is None:
-            map_or_name = UserFeatures() if own_features else "random-fourier" if features is None else features
-            feature_map = _feature_map(map_or_name, f"'features' of '{called}'", "the observation")
-        elif not own_features and features is not None:
-            raise InvalidInput(
-                f"The states of '{called}' are counted and take no feature map. Got {features!r} instead."
-            )
+        feature_map = _features_for(observer, features, called, own=given_by == "features")
         meaning = meaning_of(made) if reset_when is None and goal_when is None else None
         if meaning is not None:
             reset_when = meaning.reset_when
@@ -130,16 +122,8 @@ def from_gym(
                 reward, reward_range = meaning.reward, meaning.reward_range
         asks = reset_when is None and goal_when is None and not only_falls(made)
         goals = _goals(made, called, meaning, goal_when, after_goal, new_task, asks)
-        spec, own = made.unwrapped.spec, type(made.unwrapped)
-        terms = Terms(
-            environment=f"{own.__module__}.{own.__qualname__}" if spec is None else spec.id,
-            made_with=() if spec is None else tuple(sorted(spec.kwargs.items())),
-            wrappers=tuple(changed_by(made)),
-            reset_when=event(reset_when, called, _names(made.observation_space)),
-            rewards=Rewards.within(_own_reward(reward, goals, called), reward_range, called),
-            actions=learner_actions(made.action_space, actions, called),
-            function=function,
-        )
+        rewards = Rewards.within(_own_reward(reward, goals, called), reward_range, called)
+        terms = _terms(made, called, reset_when, rewards, actions=actions, function=function)
         start_features = _start_features(xi, observer, called)
         model, no_table, units = None, "", terms.rewards.units
         try:
@@ -175,6 +159,30 @@ def from_gym(
     if isinstance(env, str):
         problem.remake = lambda: _environment(env, make_options, name)[0]
     return problem
+
+
+def _features_for(observer: Observer, features: Any, problem: str, *, own: bool) -> FeatureMap | None:
+    """The feature map of observations that are not counted; `own`: the user's function of the observation."""
+    if observer.n_states is None:
+        map_or_name = UserFeatures() if own else "random-fourier" if features is None else features
+        return _feature_map(map_or_name, f"'features' of '{problem}'", "the observation")
+    if not own and features is not None:
+        raise InvalidInput(f"The states of '{problem}' are counted and take no feature map. Got {features!r} instead.")
+    return None
+
+
+def _terms(env: Env, called: str, reset_when: Any, rewards: Rewards, actions: Any, function: Any) -> Terms:
+    """What the learner's view of an environment is made of."""
+    spec, own = env.unwrapped.spec, type(env.unwrapped)
+    return Terms(
+        environment=f"{own.__module__}.{own.__qualname__}" if spec is None else spec.id,
+        made_with=() if spec is None else tuple(sorted(spec.kwargs.items())),
+        wrappers=tuple(changed_by(env)),
+        reset_when=event(reset_when, called, _names(env.observation_space)),
+        rewards=rewards,
+        actions=learner_actions(env.action_space, actions, called),
+        function=function,
+    )
 
 
 def _goals(

@@ -4,8 +4,8 @@ A checkpoint holds the rest of the state, which is small: resuming takes the new
 
 While it is written, the file is in WAL mode, so that it can be read meanwhile, with synchronous = FULL: commits are
 seconds apart, so that flushing each to the disk costs no measurable time, and a power cut loses no more than a killed
-process does. A clean end merges the log into the file. A file that is reopened is only read until the first write: a
-run that cannot go on leaves it, and the files beside it, as they are.
+process does. Each commit is merged into the file at once, so that a copy of the file alone has what was saved. What is
+reopened is only read until the first write: a run that cannot go on leaves the file, and those beside it, as they are.
 """
 
 from __future__ import annotations
@@ -103,7 +103,6 @@ class Ledger(Closes):
                         "name another (path=...)."
                     )
                 runfile.check_header(path)
-            runfile.check_journal(path)
             write_new(path, spec, starts, data)
             try:
                 return cls(open_writer(path), path, held)

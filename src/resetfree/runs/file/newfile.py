@@ -6,17 +6,17 @@ import json
 import os
 import sqlite3
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from resetfree.core.drafts import lacks_room
+from resetfree.core.drafts import drafted, lacks_room
 from resetfree.core.errors import RunError
-from resetfree.core.lock import WriterLock
+from resetfree.core.lock import WriterLock, check_journal
 from resetfree.core.system import flush_folder
 from resetfree.runs.data.dataset import Row, write_data
 from resetfree.runs.file.digest import Chain, beginning
-from resetfree.runs.file.runfile import APPLICATION_ID, FORMAT, connect, named, schema, sentences, surroundings
+from resetfree.runs.file.runfile import APPLICATION_ID, FORMAT, connect, named, reading, schema, sentences, surroundings
 
 
 def lock(path: Path) -> WriterLock:
@@ -45,6 +45,9 @@ def open_writer(path: Path) -> sqlite3.Connection:
                 connection.execute("PRAGMA journal_mode = OFF").fetchone()
             connection.execute("PRAGMA journal_mode = WAL").fetchone()
             connection.execute("PRAGMA synchronous = FULL")
+            # Every commit is merged into the file at once, so that a copy of the file has what was saved. In a log of
+            # many commits, one that is begun anew while it is copied ends early, and looks whole.
+            connection.execute("PRAGMA wal_autocheckpoint = 1")
         except BaseException:
             connection.close()
             raise
@@ -53,6 +56,7 @@ def open_writer(path: Path) -> sqlite3.Connection:
 
 def write_new(path: Path, spec: dict[str, Any], starts: str, data: Sequence[Row] = ()) -> None:
     """Write a new run file atomically: a file that it replaces stays until the new one is complete."""
+    check_journal(path)
     target = os.path.realpath(path)
     draft = Path(f"{target}.new")
     beside = [Path(f"{draft}-journal"), draft]
@@ -77,6 +81,24 @@ def write_new(path: Path, spec: dict[str, Any], starts: str, data: Sequence[Row]
         with suppress(OSError):
             for leftover in beside:
                 leftover.unlink(missing_ok=True)
+
+
+def copy_run(path: Path, target: Path) -> None:
+    """Copy a run file, also while it is being written: everything of one moment in one file, or nothing.
+
+    Raises RunError if there is a file `target`.
+    """
+    try:
+        if target.exists() or target.is_symlink():
+            raise RunError(f"The file '{target}' exists, and a copy replaces nothing. Name another file.")
+        with reading(path) as connection, drafted(target) as draft, sentences(target):
+            draft.touch()
+            with closing(sqlite3.connect(draft, isolation_level=None)) as made:
+                connection.backup(made)
+                made.execute("PRAGMA journal_mode = DELETE").fetchone()  # needs no log
+        flush_folder(target.absolute().parent)
+    except OSError as error:
+        raise RunError(f"The copy '{target}' cannot be written: {error.strerror}.") from error
 
 
 def remove(path: Path) -> None:

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import platform
 import sqlite3
-import stat
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -27,6 +25,7 @@ from numpy.typing import NDArray
 
 from resetfree.core.arguments import is_special
 from resetfree.core.errors import InvalidInput, RunError
+from resetfree.core.lock import check_journal, check_log, has_log
 from resetfree.core.npz import MOST_AXES, pack, plain_dtype, unpack
 from resetfree.problems.contract import Episode, State
 from resetfree.runs.file import digest
@@ -42,6 +41,7 @@ START_TYPES = ("INTEGER", "REAL", "TEXT")  # states of a finite problem, numbers
 FORMS = tuple(product(START_TYPES, (False, True), (False, True)))  # arguments of `schema`
 PART = 256 * 2**20  # bytes of arrays in one row: SQLite takes no blob of more than 10^9
 READ_BATCH = 10_000
+ALONE = "ro&immutable=1"  # a mode of `_open`: the file without its log
 MOST_TEXT = 2**24  # characters of one JSON text that is parsed
 # What parsing untrusted data may raise.
 BROKEN = (ValueError, TypeError, RecursionError, OverflowError, MemoryError)
@@ -148,38 +148,19 @@ def check_header(path: Path) -> None:
     check_journal(path)
 
 
-def check_journal(path: Path) -> None:
-    """Refuse a rollback journal beside a run file: SQLite would apply it to the file, and delete it.
-
-    It is another program's, as resetfree writes none (`newfile.open_writer`).
-    """
-    journal = Path(f"{os.path.realpath(path)}-journal")
-    try:
-        if stat.S_ISREG(journal.lstat().st_mode):
-            with journal.open("rb") as file:
-                if file.read(1) in (b"", b"\0"):  # empty, or marked as done with
-                    return
-    except FileNotFoundError:
-        return
-    except OSError:
-        pass
-    raise RunError(
-        f"Beside the run file '{path}' lies '{journal.name}', in which another program keeps changes that it did not "
-        "finish. Let that program open the run file, or move the journal away."
-    )
-
-
 def connect(path: Path, mode: str) -> sqlite3.Connection:
     """Open a run file with `mode` "ro" or "rw"; raises RunError if it is not one of ours."""
     check_header(path)
     with sentences(path):
+        alone = _commits_alone(path)  # before the log is read: a writer may add to both
         connection = _open(path, mode)
         try:
             if mode == "ro" and not _readable(connection):
                 # The file is in WAL mode, in a folder where SQLite may not create the files that it needs to read it.
                 connection.close()
-                connection = _open(path, "ro&immutable=1")
+                connection = _open(path, ALONE)
             _check_ours(connection, path)
+            check_log(path, alone, _commits(connection))
         except BaseException:
             connection.close()
             raise
@@ -192,6 +173,20 @@ def _open(path: Path, mode: str) -> sqlite3.Connection:
     connection = sqlite3.connect(address, uri=True, isolation_level=None, timeout=30.0, check_same_thread=False)
     connection.execute("PRAGMA trusted_schema = OFF")
     return connection
+
+
+def _commits(connection: sqlite3.Connection) -> int:
+    """How many commits are in the file, by the rows of its digests, which are only appended."""
+    return int(connection.execute("SELECT coalesce(max(rowid), 0) FROM digests").fetchone()[0])
+
+
+def _commits_alone(path: Path) -> int:
+    """Likewise without its log, 0 if it has none or cannot be read without it."""
+    if not has_log(path):
+        return 0
+    with suppress(sqlite3.Error, UnicodeError), closing(_open(path, ALONE)) as connection:
+        return _commits(connection)
+    return 0
 
 
 def _readable(connection: sqlite3.Connection) -> bool:

@@ -18,6 +18,7 @@ from resetfree.core.interrupts import interrupted, terminable
 from resetfree.show.cli.bench import bench
 from resetfree.show.cli.certify import certify
 from resetfree.show.cli.check import check
+from resetfree.show.cli.copy_run import copy
 from resetfree.show.cli.demo import demo
 from resetfree.show.cli.evaluate import evaluate
 from resetfree.show.cli.export import export
@@ -76,7 +77,7 @@ def app() -> None:
 
 app.add_under("Try", demo, studio, list_, machine)
 app.add_under("Learn", run, nonepisodic)
-app.add_under("Inspect", check, solve, limit, watch, report, certify, evaluate, export, export_transitions)
+app.add_under("Inspect", check, solve, limit, watch, report, certify, evaluate, export, export_transitions, copy)
 app.add_under("Compare", sweep, bench)
 
 

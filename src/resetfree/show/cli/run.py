@@ -164,7 +164,7 @@ def _arguments(function: Callable[..., None]) -> Callable[..., None]:
     help="Keep the last N pictures before each reset, for `watch`; the environment draws every step, which takes time.",
 )
 @click.pass_context
-def run(context: click.Context, problem: str, **words: Any) -> None:
+def run(context: click.Context, /, problem: str, **words: Any) -> None:
     """Learn on a problem, and record every episode in a file.
 
     Ctrl-C stops after the current episode and saves the run; --resume continues it bit for bit.
@@ -204,7 +204,7 @@ class _Command:
     def of(cls, problem: str, words: Mapping[str, Any], silent: Sequence[str]) -> _Command:
         """The command of parsed words.  silent: the names of those that were not given."""
         place, pairs = _place_of(words["learner"], words["settings"])
-        own = {"learner": place, "rate": _hertz(words["rate"]), "data": list(words["data"]) or None}
+        own: dict[str, Any] = {"learner": place, "rate": _hertz(words["rate"]), "data": list(words["data"]) or None}
         own |= {"path": words["path"] or _default_file(problem, words), "settings": None, "operator": None}
         file, resume = own["path"], words["resume"]
         operator = _find_operator(words["operator"], words["operator_deadline"], file)
@@ -288,11 +288,11 @@ def _with_settings(request: RunRequest, pairs: Mapping[str, Any]) -> RunRequest:
     names = option_names(what.problem)
     if who.primal == "auto":
         if who.dual != "auto":
-            player_class("dual", who.dual)  # an unknown name is refused before the problem is made
+            player_class("dual", str(who.dual))  # an unknown name is refused before the problem is made
         own = _options_of_problem(pairs, names)
         who = replace(who, unowned=(pairs, names))
     else:
-        dual = partner_of(player_class("primal", who.primal)).dual if who.dual == "auto" else who.dual
+        dual = partner_of(player_class("primal", str(who.primal))).dual if who.dual == "auto" else who.dual
         given = split_settings(pairs, names, who.primal, dual)
         own = given["problem"]
         who = replace(who, settings={role: {**who.settings.get(role, {}), **given[role]} for role in BASES})

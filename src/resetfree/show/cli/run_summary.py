@@ -17,9 +17,9 @@ from resetfree.core.errors import AssumptionViolated, NotCertifiable, ResetFreeE
 from resetfree.game.capabilities import PlansAhead
 from resetfree.problems.registry import PROBLEMS
 from resetfree.problems.resolve import full_name
-from resetfree.runs.diagnostics import past_horizon
 from resetfree.runs.foresight import Foresight
 from resetfree.runs.result import Run
+from resetfree.show.cli.diagnostics import past_horizon
 from resetfree.show.cli.progress import Tally
 from resetfree.show.cli.wording import counted, duration, number, show_next
 from resetfree.show.film.filming import can_be_filmed
