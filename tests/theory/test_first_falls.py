@@ -107,8 +107,8 @@ def test_what_heavy_edges_cost_is_its_formula() -> None:
     edges = UnsafeEdges(np.array([1.0]), 2)
     lam, alpha = np.array([1e4, 0.0, 1e5]), np.array([2.0, 2.0, 4.0])
     each = [(1 + log(3) / 2) * 6 / 0.1**2 / 1e4, 1.0, (1 + log(3) / 4) * 6 / 0.1**2 / 1e5]
-    assert penalised(edges, 0.1, lam, alpha, 3, 3, 3) == pytest.approx(sum(min(one, 1.0) for one in each))
-    literal = penalised(edges, 0.1, lam[2:], alpha[2:], 3, 2, 3)
+    assert penalised(edges, 0.1, lam, alpha, (3, 3, 3)) == pytest.approx(sum(min(one, 1.0) for one in each))
+    literal = penalised(edges, 0.1, lam[2:], alpha[2:], (3, 2, 3))
     assert literal == pytest.approx(each[2] * 5 / 6)
 
 

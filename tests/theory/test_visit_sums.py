@@ -13,7 +13,7 @@ import resetfree as rf
 from resetfree.theory.certificates.anytime import resets_upper
 from resetfree.theory.proved_widths import EACH_SUM, interval_width, kl_upper, overestimates
 from resetfree.theory.visit_sums import (
-    Cells,
+    CellKinds,
     blocks,
     bonus_distance,
     cells_of,
@@ -68,7 +68,7 @@ def model(row: tuple[float, ...]) -> rf.FiniteMDP:
 
 def test_sums_are_the_largest_that_any_order_of_visits_has() -> None:
     """Two kinds of cells, every way to spread a few visits over them; equal while blocks are single numbers."""
-    cells = Cells([np.array([0.3, 0.7]), np.array([0.5])], np.array([2, 1]), 0.0)
+    cells = CellKinds([np.array([0.3, 0.7]), np.array([0.5])], np.array([2, 1]), 0.0)
 
     def distance(sums: np.ndarray, n: float) -> float:
         return float(1 / n if len(sums) == 2 else 0.9 / sqrt(n))
@@ -108,8 +108,8 @@ def test_with_one_kind_of_cells_it_is_the_sum_without_a_model(pooled: bool) -> N
     ours = most_overestimated(mdp, general, pooled=pooled, rounds=rounds, noise=None, delta=EACH_SUM * 0.05)
     theirs = overestimates(problem, width, pooled, 0.05, rounds, 0).rewards
     assert ours <= theirs
-    cells = [Cells([np.empty(0)], np.array([problem.n_states * problem.n_actions]), 0.0)] * 2
-    alike = sum_over_steps(cells, general, 2, pooled, rounds, noise=None, delta=EACH_SUM * 0.05)
+    cells = [CellKinds([np.empty(0)], np.array([problem.n_states * problem.n_actions]), 0.0)] * 2
+    alike = sum_over_steps(cells, general, pooled=pooled, rounds=rounds, noise=None, delta=EACH_SUM * 0.05)
     assert alike == pytest.approx(theirs)
 
 

@@ -141,7 +141,7 @@ class BoundsPrimalRegret(Protocol):
         """The bound after `rounds` of `episodes`; if there is none, None, or raises NotCertifiable with the reason."""
 
 
-class Falls(NamedTuple):
+class FallsBound(NamedTuple):
     """Above Resets in two parts: see `theory.first_falls`."""
 
     counted: float  # rounds in which a fall was new, at most, on every path
@@ -152,7 +152,7 @@ class Falls(NamedTuple):
 class CountsFalls(Protocol):
     """A primal player whose resets are bounded by the number of unsafe edges of a known model where resets are dear."""
 
-    def falls(self, mdp: FiniteMDP, problem: Problem, episodes: int, lam: Floats) -> Falls | None:
+    def falls(self, mdp: FiniteMDP, problem: Problem, episodes: int, lam: Floats) -> FallsBound | None:
         """The bound after rounds with the multipliers lam [K] and plans that are new; None where there is none."""
 
 

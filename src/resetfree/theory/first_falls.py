@@ -178,10 +178,12 @@ def most_falls(edges: UnsafeEdges, width: IntervalWidth, scale: float, delta: fl
     return best[1], best[2]
 
 
-def penalised(
-    edges: UnsafeEdges, theta: float, lam: Floats, alpha: Floats, horizon: int, steps: int, n_actions: int
-) -> float:
-    """The sum of (b) over rounds with the multipliers lam [K] and inverse temperatures alpha [K]; each at most 1."""
+def penalised(edges: UnsafeEdges, theta: float, lam: Floats, alpha: Floats, sizes: tuple[int, int, int]) -> float:
+    """The sum of (b) over rounds with the multipliers lam [K] and inverse temperatures alpha [K]; each at most 1.
+
+    sizes: H, the number of actions that move the agent, and A.
+    """
+    horizon, steps, n_actions = sizes
     ahead = float(sum(horizon - h for h in range(steps)))
     with np.errstate(divide="ignore", over="ignore"):
         each = (1.0 + log(n_actions) / alpha) * (ahead / theta**edges.longest) / lam

@@ -70,7 +70,7 @@ def bonus_distance(log_term: float, bonus: float) -> Distance:
     return distance
 
 
-class Cells(NamedTuple):
+class CellKinds(NamedTuple):
     """The cells of one step, or of all steps, in which an action can be taken."""
 
     sums: list[Floats]  # of each kind of cell, the probabilities of sets; empty for a row of many outcomes
@@ -78,7 +78,7 @@ class Cells(NamedTuple):
     log_sets: float  # the logarithm of the number of sets of all these cells
 
 
-def cells_of(mdp: FiniteMDP, h: int) -> Cells:
+def cells_of(mdp: FiniteMDP, h: int) -> CellKinds:
     """The cells (s, a) of step h = 1 .. H, reset states being one outcome."""
     t, pairs = mdp.transition, mdp.n_states * mdp.n_actions
     first = 0 if t.stationary else (min(h, mdp.n_transitions) - 1) * pairs
@@ -94,7 +94,9 @@ def cells_of(mdp: FiniteMDP, h: int) -> Cells:
         sets += 2.0 ** (max(len(chances), 1) - 1) - 1
         kind = tuple(sorted(chances)) if len(chances) <= MANY else ()
         kinds[kind] = kinds.get(kind, 0) + 1
-    return Cells([_sums(kind) for kind in kinds], np.array(list(kinds.values()), dtype=np.int64), log(max(sets, 1.0)))
+    return CellKinds(
+        [_sums(kind) for kind in kinds], np.array(list(kinds.values()), dtype=np.int64), log(max(sets, 1.0))
+    )
 
 
 def _sums(chances: tuple[float, ...]) -> Floats:
@@ -118,7 +120,7 @@ def blocks(most: int) -> tuple[Floats, Floats]:
     return np.array(first, dtype=np.float64), np.diff([*first, max(most, first[-1] if first else 0) + 1]).astype(float)
 
 
-def largest_sums(cells: Cells, distance: Distance, visits: list[int], lag: int) -> list[float]:
+def largest_sums(cells: CellKinds, distance: Distance, visits: list[int], lag: int) -> list[float]:
     """For each number of visits, the largest sum of 1 before the first sample is known and of d(n) after that."""
     first, length = blocks(max(visits, default=0))
     values, counts = [np.ones(1)], [np.array([float(cells.times.sum()) * (lag + 1)])]
@@ -133,17 +135,16 @@ def largest_sums(cells: Cells, distance: Distance, visits: list[int], lag: int) 
 
 
 def sum_over_steps(
-    cells: list[Cells],  # [H] of each step; of the first one, if data are pooled
+    cells: list[CellKinds],  # [H] of each step; of the first one, if data are pooled
     distance: Distance,
-    horizon: int,
+    *,
     pooled: bool,
     rounds: int,
-    *,
     noise: Callable[[float], float] | None,  # what noise adds after n samples
     delta: float,
 ) -> float:
     """Above the expected sum of V_r^k - V_r^{pi^k} over so many rounds with plans that are new: see `proved_widths`."""
-    H, lag = horizon, horizon - 1 if pooled else 0
+    H, lag = len(cells), len(cells) - 1 if pooled else 0
     if pooled:
         D = sum(largest_sums(cells[0], distance, [j * rounds for j in range(1, H)], lag))
         D += _noise_sum(cells[0], lag, H * rounds, noise)
@@ -170,13 +171,13 @@ def most_overestimated(
     """`sum_over_steps` of a model."""
     alike = pooled or mdp.stationary
     cells = [cells_of(mdp, 1)] * mdp.horizon if alike else [cells_of(mdp, h) for h in range(1, mdp.horizon + 1)]
-    return sum_over_steps(cells, distance, mdp.horizon, pooled, rounds, noise=noise, delta=delta)
+    return sum_over_steps(cells, distance, pooled=pooled, rounds=rounds, noise=noise, delta=delta)
 
 
-def _noise_sum(cells: Cells, lag: int, visits: int, noise: Callable[[float], float] | None) -> float:
+def _noise_sum(cells: CellKinds, lag: int, visits: int, noise: Callable[[float], float] | None) -> float:
     """1 for each visit before the first sample is known, and what noise adds after that."""
     n_cells = int(cells.times.sum())
     if noise is None or not n_cells:
         return float(min(n_cells * (lag + 1), visits))
-    alike = Cells([np.empty(0)], np.array([n_cells]), 0.0)
+    alike = CellKinds([np.empty(0)], np.array([n_cells]), 0.0)
     return largest_sums(alike, lambda _, n: min(noise(n), 1.0), [visits], lag)[0]

@@ -23,7 +23,7 @@ from resetfree.problems.contract import Problem
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.theory.certificates.anytime import DELTA
 from resetfree.theory.proved_widths import log_corners
-from resetfree.theory.visit_sums import Cells, bonus_distance, cells_of, sum_over_steps
+from resetfree.theory.visit_sums import CellKinds, bonus_distance, cells_of, sum_over_steps
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class SupportElimination(TakesEpisodes, EliminationPlayer):
         """
         assert problem.n_states is not None
         pairs, M = problem.n_states * problem.n_actions, log_corners(problem.n_states)
-        alike = Cells([np.empty(0)], np.array([pairs]), M + log(pairs))
+        alike = CellKinds([np.empty(0)], np.array([pairs]), M + log(pairs))
         return self._bound(problem, episodes, rounds, [alike] * problem.horizon)
 
     def regret_with_model(self, mdp: FiniteMDP, problem: Problem, episodes: int, rounds: int) -> float:
@@ -113,7 +113,7 @@ class SupportElimination(TakesEpisodes, EliminationPlayer):
         assert found.regret is not None
         return found.regret
 
-    def _bound(self, problem: Problem, episodes: int, rounds: int, cells: list[Cells]) -> PrimalRegretBound | None:
+    def _bound(self, problem: Problem, episodes: int, rounds: int, cells: list[CellKinds]) -> PrimalRegretBound | None:
         if self.width != "theory":
             return None
         pooled = problem.stationary if self.pooled is None else self.pooled
@@ -122,8 +122,8 @@ class SupportElimination(TakesEpisodes, EliminationPlayer):
         log_term = max(one.log_sets for one in layers) + log(len(layers) / (DELTA / 2))
         extra = None if noise == 0 else lambda n: 2 * noise * sqrt(2 * L / n)  # of the mean, and of the bonus
         distance = bonus_distance(log_term, L)
-        D = sum_over_steps(cells, distance, problem.horizon, pooled, rounds, noise=extra, delta=DELTA / 2)
-        D += rounds * problem.horizon * TIE  # of equally good actions it takes any
+        sums = sum_over_steps(cells, distance, pooled=pooled, rounds=rounds, noise=extra, delta=DELTA / 2)
+        D = sums + rounds * problem.horizon * TIE  # of equally good actions it takes any
         return PrimalRegretBound(D, regret=D, pays_resets=True, chance=DELTA)
 
     def _claim(self) -> tuple[bool, str]:

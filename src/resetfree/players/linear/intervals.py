@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from resetfree.core.arrays import Bools, Floats, Ints
 from resetfree.core.compiled import jit
-from resetfree.game.capabilities import Falls, PrimalRegretBound, Proof
+from resetfree.game.capabilities import FallsBound, PrimalRegretBound, Proof
 from resetfree.game.contract import Round
 from resetfree.players.requirements import check_room, sizes
 from resetfree.players.tabular.count_players import ALL
@@ -258,7 +258,7 @@ class Intervals:
         sums = interval_distance(width)
         return most_overestimated(mdp, sums, pooled=self.pooled, rounds=rounds, noise=noise, delta=EACH_SUM * self.p)
 
-    def falls(self, mdp: FiniteMDP, lam: Floats, alpha: Floats, planned: Floats) -> Falls | None:
+    def falls(self, mdp: FiniteMDP, lam: Floats, alpha: Floats, planned: Floats) -> FallsBound | None:
         """How many unsafe edges are tried before they are dear: see `theory.first_falls`.
 
         alpha: [K] inverse temperatures; planned: those of all episodes that were planned, which theta is chosen for.
@@ -267,9 +267,9 @@ class Intervals:
         if edges is None or self.B <= 0:
             return None
         sizes = (mdp.horizon, mdp.n_transitions, mdp.n_actions)
-        scale = penalised(edges._replace(longest=0), 1.0, np.full(len(planned), self.B), planned, *sizes)
+        scale = penalised(edges._replace(longest=0), 1.0, np.full(len(planned), self.B), planned, sizes)
         counted, theta = most_falls(edges, self.width, scale)
-        return Falls(counted, penalised(edges, theta, lam, alpha, *sizes))
+        return FallsBound(counted, penalised(edges, theta, lam, alpha, sizes))
 
 
 def _both_sides(width: IntervalWidth, n: float) -> float:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput, NotCertifiable
 from resetfree.core.settings import Bound, NonNegative, Positive, Probability, Range
-from resetfree.game.capabilities import Falls, Partner, PlanAges, PrimalRegretBound, Proof, Suited
+from resetfree.game.capabilities import FallsBound, Partner, PlanAges, PrimalRegretBound, Proof, Suited
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
 from resetfree.players.batched import BatchedForm
 from resetfree.players.linear.continuum import ContinuumState, no_states, on_continuum, plans_rarely
@@ -356,7 +356,7 @@ class LinearUCB(HasRidge, PrimalPlayer[AnyState]):
             return found.regret
         return found.regret - intervals.regret(rounds, 0).most + intervals.regret_with_model(mdp, rounds)
 
-    def falls(self, mdp: FiniteMDP, problem: Problem, episodes: int, lam: Floats) -> Falls | None:
+    def falls(self, mdp: FiniteMDP, problem: Problem, episodes: int, lam: Floats) -> FallsBound | None:
         """By unsafe edges, for intervals of all sets: see `theory.first_falls`."""
         proved = self.proved(problem, episodes) if self.width == "proved" else None
         alpha = self.temperature(problem, episodes)
