@@ -16,7 +16,7 @@ import pytest
 from tests.fuzz.claims import AGAIN, campaign, check, faults, finite_players, make, summary
 
 from resetfree.core.certificate import Certificate
-from resetfree.players.dual.constant_step import ConstantStep
+from resetfree.players.dual.online_gradient import ConstantStep
 
 Record = Callable[[str, object], None]
 SEED, SHORT, LONG = 20230718, 60, 3000

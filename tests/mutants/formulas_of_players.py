@@ -12,9 +12,10 @@ from tests.mutants.formulas import Pairs, ball, of, runs, self_normalised, upper
 import resetfree as rf
 from resetfree.game.capabilities import Comparator, PlanAges
 from resetfree.players import discover
-from resetfree.players.primal.greedy_composite import composite_beta
-from resetfree.players.shared import proved_linear
-from resetfree.players.shared.rule_class import rows_of, rules_of
+from resetfree.players.elimination.rule_class import rows_of, rules_of
+from resetfree.players.linear import intervals
+from resetfree.players.linear import proved as proved_linear
+from resetfree.players.linear.greedy_composite import composite_beta
 from resetfree.theory import cover_widths, proved_widths, widths
 from resetfree.theory.assumptions import reachable_starts
 
@@ -201,7 +202,7 @@ def algorithm_1() -> Pairs:
     proved_linear.summed_widths,
     proved_linear.Determinants.regret,
     proved_linear.Covers.regret,
-    proved_linear.Intervals.regret,
+    intervals.Intervals.regret,
 )
 def summed() -> Pairs:
     H, B, d, p, K, late = 4, 6.5, 3, 0.07, 10**6, 2
@@ -236,7 +237,7 @@ def summed() -> Pairs:
         few = bound.regret(3, old)
         yield few.most, most * 3
     ledge = rf.make("ledge-v0").problem()
-    found = proved_linear.Intervals(ledge, False, p, B)
+    found = intervals.Intervals(ledge, False, p, B)
     D, root = proved_widths.overestimates(ledge, found.width, False, p, 500, 1)
     yield found.regret(500, 1)[:3], (D, True, B * root)
 

@@ -150,7 +150,7 @@ class FallsBound(NamedTuple):
 
 @runtime_checkable
 class CountsFalls(Protocol):
-    """A primal player whose resets are bounded by the number of unsafe edges of a known model where resets are dear."""
+    """A primal player whose resets are bounded by the number of unsafe edges of a model where resets are expensive."""
 
     def falls(self, mdp: FiniteMDP, problem: Problem, episodes: int, lam: Floats) -> FallsBound | None:
         """The bound after rounds with the multipliers lam [K] and plans that are new; None where there is none."""

@@ -1,4 +1,4 @@
-"""Where a reset is dear, Algorithm 1 with proved widths falls a few times per unsafe edge, whatever K is: the proof.
+"""Where a reset is expensive, Algorithm 1 with proved widths falls a few times per unsafe edge, for any K: the proof.
 
 Legend: as in `proved_widths`; L_h the states that are lost when they are entered before step h (a reset, or no way to
 avoid one for certain), all resets being one outcome; an unsafe edge is (cell, e) with an outcome e in L_(h+1) of

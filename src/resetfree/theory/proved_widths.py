@@ -84,7 +84,7 @@ from resetfree.theory.certificates.anytime import resets_upper
 SETS = "intervals of all sets of next states"
 CORNERS = "the determinants of the data, and corners in place of a cover"
 CONCENTRATION, EACH_SUM = 0.75, 0.125  # of p
-ENOUGH = 1e-13  # a step of Newton's method that is not worth another one
+ENOUGH = 1e-13  # a step of Newton's method that needs no other after it
 
 
 @jit

@@ -144,7 +144,7 @@ def test_the_printed_constant_is_claimed_only_where_it_is_proved() -> None:
         ("v_c", -0.5, "V_c in [0, 1]"),
         ("v_r_hat", -1.0, "the primal player's V_r is at least"),
         ("upper", 0.0, "V* is at most what the primal player names"),
-        ("cost_signal", 0.5, "the dual player was told the optimistic cost"),
+        ("cost_signal", 0.5, "the dual player was given the optimistic cost"),
         ("next_start", 11, "every episode starts where the one before left the agent"),
         ("reward", 9000.0, "the rewards collected differ"),
         ("v_r", np.nan, "V_r lies in [0, H]"),

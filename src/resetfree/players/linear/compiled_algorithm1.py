@@ -13,7 +13,7 @@ from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import PositiveInt, check
 from resetfree.game.loop import FEEDBACK, Game
 from resetfree.players.dual.multiplier_functions import Line
-from resetfree.players.dual.projected_gradient import ProjectedGradient
+from resetfree.players.dual.online_gradient import ProjectedGradient
 from resetfree.players.linear.intervals import IntervalState, interval_plan
 from resetfree.players.linear.linear_ucb import LinearState, LinearUCB
 from resetfree.players.linear.proved import DeterminantState

@@ -1,6 +1,6 @@
 """Intervals of all sets of next states in Algorithm 1: the pass on counts, the state, and what is proved with them.
 
-Legend: as in `theory.proved_widths`; t a next state, `dead` the states whose entering is known to be a reset, W the
+Legend: as in `theory.proved_widths`; t a next state, `is_reset` the states whose entering is known to be a reset, W the
 room of a row.
 """
 
@@ -45,7 +45,7 @@ UNDERFLOW = -745.0  # exp of less is zero
 def descending(
     successor: NDArray[np.int32],  # [W] of a cell
     seen: Ints,  # [W] how often; 0 marks a free place
-    dead: Bools,  # [S]
+    is_reset: Bools,  # [S]
     v: Floats,  # [S]
     at_reset: float,  # the value of a reset
     values: Floats,  # [W] out
@@ -57,7 +57,7 @@ def descending(
         if seen[j] == 0:
             break
         t = successor[j]
-        value = at_reset if dead[t] else v[t]
+        value = at_reset if is_reset[t] else v[t]
         i = n
         while i > 0 and values[i - 1] < value:
             values[i], times[i] = values[i - 1], times[i - 1]
@@ -117,10 +117,10 @@ def interval_plan(
     v_c[:] = 0.0
     for h in range(horizon - 1, -1, -1):
         layer = h if len(c.tried) > 1 else 0
-        dead = c.known_last if h == n_transitions - 1 else c.known
+        is_reset = c.known_last if h == n_transitions - 1 else c.known
         highest, lowest = 0.0, 1.0
         for t in range(n_states):
-            if not dead[t]:
+            if not is_reset[t]:
                 highest, lowest = max(highest, v_r[t]), min(lowest, v_c[t])
         for s in range(n_states):
             for a in range(n_actions):
@@ -135,9 +135,9 @@ def interval_plan(
                     cost = lowest
                 elif h < n_transitions:
                     row, seen, x = c.successor[layer, s, a], c.seen[layer, s, a], radius(width, moved)
-                    n = descending(row, seen, dead, v_r, 0.0, values, times)
+                    n = descending(row, seen, is_reset, v_r, 0.0, values, times)
                     pay += largest_mean(values, times, n, float(moved), x, highest)
-                    n = descending(row, seen, dead, v_c, 1.0, values, times)
+                    n = descending(row, seen, is_reset, v_c, 1.0, values, times)
                     cost = smallest_mean(values, times, n, float(moved), x, lowest)
                 q_r[h, s, a] = max(min(pay, caps[h]), 0.0)
                 q_c[h, s, a] = max(min(cost, 1.0), 0.0)
@@ -259,7 +259,7 @@ class Intervals:
         return most_overestimated(mdp, sums, pooled=self.pooled, rounds=rounds, noise=noise, delta=EACH_SUM * self.p)
 
     def falls(self, mdp: FiniteMDP, lam: Floats, alpha: Floats, planned: Floats) -> FallsBound | None:
-        """How many unsafe edges are tried before they are dear: see `theory.first_falls`.
+        """How many unsafe edges are tried before they are expensive: see `theory.first_falls`.
 
         alpha: [K] inverse temperatures; planned: those of all episodes that were planned, which theta is chosen for.
         """

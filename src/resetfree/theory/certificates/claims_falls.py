@@ -10,11 +10,11 @@ from typing import NamedTuple
 from resetfree.core.certificate import Certificate
 from resetfree.game.capabilities import CountsFalls, Proof
 from resetfree.theory.certificates.anytime import DELTA, resets_upper
-from resetfree.theory.certificates.asked import began_with, known_player
 from resetfree.theory.certificates.claims_optimism import Cover
 from resetfree.theory.certificates.claims_paths import on_every_path
 from resetfree.theory.certificates.plan_ages import held_actions, plan_ages
 from resetfree.theory.certificates.record import Record
+from resetfree.theory.certificates.statement_checks import began_with, known_player
 from resetfree.theory.regret import Rounds
 
 EVERY_PATH = "no path has more resets than there are unsafe pairs, whatever the players' constants are"

@@ -18,7 +18,6 @@ from resetfree.game.capabilities import (
     SharperWithModel,
 )
 from resetfree.theory.certificates.anytime import DELTA
-from resetfree.theory.certificates.asked import began_with, known_player, past_plan
 from resetfree.theory.certificates.claims_dual import DualSide
 from resetfree.theory.certificates.claims_falls import ResetsBound, by_falls, by_paths, expected_on_paths
 from resetfree.theory.certificates.claims_optimism import (
@@ -32,6 +31,7 @@ from resetfree.theory.certificates.claims_optimism import (
 from resetfree.theory.certificates.claims_reduction import Truth
 from resetfree.theory.certificates.plan_ages import held_actions, plan_ages
 from resetfree.theory.certificates.record import TOLERANCE, Record
+from resetfree.theory.certificates.statement_checks import began_with, known_player, past_plan
 from resetfree.theory.regret import Rounds, primal_regret, regret, resets
 
 RATES = ("R_p(pi*) is at most its rate", "Regret is at most its rate", "Resets are at most their rate")
