@@ -244,7 +244,7 @@ def played(contact: Contact, seed: int) -> dict[str, Any]:
         "episodes": len(run),
         "steps": int(run.columns["steps"].sum()),
         "resets": int(run.realised_resets[-1]),
-        "asked": len(run.asked),
+        "asked": len(run.requested_resets),
         "goals": int(run.goals[-1]),
         "reward": own_reward(run),
         "score": score,

@@ -64,8 +64,9 @@ def main(seed: int = 0, episodes: int = EPISODES) -> None:
     warnings.simplefilter("ignore")  # what is noticed is printed below
     for ask in ("never", "when-stuck"):
         run = rf.learn(problem(), episodes=episodes, seed=seed, ask=ask)
-        print(f"ask={ask}: {run.goals[-1]} goals, {len(run.asked)} resets asked for, {run.realised_resets[-1]} others")
-        print("   ", run.notes[0].what if run.notes else "It never stood still.")
+        requested, others = len(run.requested_resets), run.realised_resets[-1]
+        print(f"ask={ask}: {run.goals[-1]} goals, {requested} resets requested, {others} others")
+        print("   ", run.notes[0].what if run.notes else "It was never stuck.")
 
 
 if __name__ == "__main__":
