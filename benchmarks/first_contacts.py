@@ -287,7 +287,7 @@ def both(values: list[float], form: str, worst: Callable[[list[float]], float]) 
 def table(results: list[dict[str, Any]]) -> str:
     """The table of the page."""
     rows = [
-        "| environment | player | steps | resets | asked | goals | reward a step, late | score | needed | solved |",
+        "| environment | player | steps | resets | requested | goals | reward a step, late | score | needed | solved |",
         "|" + "---|" * 10,
     ]
     for contact in CONTACTS:

@@ -60,7 +60,7 @@ def problem() -> GymProblem:
 
 
 def main(seed: int = 0, episodes: int = EPISODES) -> None:
-    """One run that only notices that it stands still, and one that asks for help."""
+    """One run that only notices that it is stuck, and one that asks for help."""
     warnings.simplefilter("ignore")  # what is noticed is printed below
     for ask in ("never", "when-stuck"):
         run = rf.learn(problem(), episodes=episodes, seed=seed, ask=ask)
