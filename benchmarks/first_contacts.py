@@ -244,7 +244,7 @@ def played(contact: Contact, seed: int) -> dict[str, Any]:
         "episodes": len(run),
         "steps": int(run.columns["steps"].sum()),
         "resets": int(run.realised_resets[-1]),
-        "asked": len(run.asked),
+        "asked": len(run.requested_resets),
         "goals": int(run.goals[-1]),
         "reward": own_reward(run),
         "score": score,
@@ -287,7 +287,7 @@ def both(values: list[float], form: str, worst: Callable[[list[float]], float]) 
 def table(results: list[dict[str, Any]]) -> str:
     """The table of the page."""
     rows = [
-        "| environment | player | steps | resets | asked | goals | reward a step, late | score | needed | solved |",
+        "| environment | player | steps | resets | requested | goals | reward a step, late | score | needed | solved |",
         "|" + "---|" * 10,
     ]
     for contact in CONTACTS:

@@ -30,7 +30,7 @@ from resetfree.game.delayed import HeldPlan
 from resetfree.problems.operators import OperatorReset
 from resetfree.runs.live import acting, plan_reader, recorder
 from resetfree.runs.live.board import Board
-from resetfree.runs.live.places import LOWEST
+from resetfree.runs.live.learner_location import LOWEST
 from resetfree.runs.live.plan_reader import PlanReader
 
 QUANTILES = {"p50": 50.0, "p99": 99.0, "p99.9": 99.9, "max": 100.0}

@@ -83,7 +83,7 @@ def test_what_a_page_prints_works(page: Path, package: Path, tmp_path: Path) -> 
 def test_what_a_package_adds_can_be_used_in_python_and_is_remembered(package: Path, tmp_path: Path) -> None:
     code = """
 import resetfree as rf
-from resetfree.runs.followed import followed
+from resetfree.runs.trusted_options import trusted_options
 run = rf.learn("ring-v0", "curious", "haggler", episodes=30, path="a.rfrun", settings={"dual": {"step": 0.2}})
 again = rf.load("a.rfrun")  # an installed problem is made again by itself
 assert again.regret.tolist() == run.regret.tolist()
@@ -94,7 +94,7 @@ run = rf.learn(lake, "uniform", "haggler", episodes=10, operator=rf.OperatorRese
 assert {one.who for one in run.interventions} == {"arm"} and open("b.log").read()
 for call, sentence in (
     (lambda: rf.learn("corridor:1", episodes=1), "A corridor must have a length from 2"),
-    (lambda: followed({"problem": "ring-v0", "problem_options": {"n": 10**7}}), "which is large"),
+    (lambda: trusted_options({"problem": "ring-v0", "problem_options": {"n": 10**7}}), "which is large"),
     (lambda: rf.make("ring-v0", n=1), "The ring needs n >= 2"),
     (lambda: rf.learn("ring-v0", "haggler", episodes=1), "There is no primal player 'haggler'"),
 ):

@@ -60,12 +60,13 @@ def problem() -> GymProblem:
 
 
 def main(seed: int = 0, episodes: int = EPISODES) -> None:
-    """One run that only notices that it stands still, and one that asks for help."""
+    """One run that only notices that it is stuck, and one that asks for help."""
     warnings.simplefilter("ignore")  # what is noticed is printed below
     for ask in ("never", "when-stuck"):
         run = rf.learn(problem(), episodes=episodes, seed=seed, ask=ask)
-        print(f"ask={ask}: {run.goals[-1]} goals, {len(run.asked)} resets asked for, {run.realised_resets[-1]} others")
-        print("   ", run.notes[0].what if run.notes else "It never stood still.")
+        requested, others = len(run.requested_resets), run.realised_resets[-1]
+        print(f"ask={ask}: {run.goals[-1]} goals, {requested} resets requested, {others} others")
+        print("   ", run.notes[0].what if run.notes else "It was never stuck.")
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ def main() -> None:
     for ask in ("never", "when-stuck"):
         run = rf.learn(problem(), "uniform", "counting", feedback="realised", episodes=200, seed=1, ask=ask)
         earned = float(run.columns["reward"].sum())
-        print(f"ask={ask}: {earned:.0f} m in units of 0.5 m, {len(run.asked)} resets asked for")
+        print(f"ask={ask}: {earned:.0f} m in units of 0.5 m, {len(run.requested_resets)} resets requested")
         print("   ", run.notes[0].what)
 
 

@@ -27,7 +27,7 @@ from resetfree.problems.remote.remote_machine import from_machine
 from resetfree.runs.callbacks import EvaluateEvery, LogEvery, StopWhen
 from resetfree.runs.data.all_transitions import transitions
 from resetfree.runs.learn import Stopped, learn, load
-from resetfree.runs.live.places import RayLearner
+from resetfree.runs.live.learner_location import RayLearner
 from resetfree.runs.result import Run
 from resetfree.runs.session import Session
 from resetfree.runs.tracking import ToMlflow, ToTensorBoard, ToWandb

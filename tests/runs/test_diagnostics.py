@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from resetfree.show.cli.diagnostics import lives, past_horizon
+from resetfree.show.cli.diagnostics import past_horizon, steps_between_resets
 
 Columns = dict[str, NDArray[np.int64]]
 
@@ -27,7 +27,7 @@ def played(*lengths: int, horizon: int = 50, alive: int = 0) -> Columns:
 @pytest.mark.parametrize("horizon", [1, 7, 50, 1000])
 def test_lives_go_over_the_ends_of_episodes(horizon: int) -> None:
     lengths = [3, 50, 51, 149, 150, 1]
-    assert lives(played(*lengths, horizon=horizon, alive=300)).tolist() == lengths
+    assert steps_between_resets(played(*lengths, horizon=horizon, alive=300)).tolist() == lengths
 
 
 def test_resets_that_cluster_past_the_horizon_are_told_with_their_numbers() -> None:

@@ -17,7 +17,7 @@ import resetfree as rf
 from resetfree.core.errors import Notice, RunError
 from resetfree.problems.operators import Answer, Request
 from resetfree.runs.file.columns import COLUMNS
-from resetfree.runs.followed import followed
+from resetfree.runs.trusted_options import trusted_options
 from resetfree.show.cli import main
 
 LAKE: dict[str, Any] = {"problem": {"horizon": 20, "is_slippery": False}}
@@ -154,4 +154,4 @@ def test_no_file_makes_a_method_run() -> None:
     """A new task that is the name of a method is code, and must be given again."""
     spec = {"problem": "gym:Taxi-v4", "problem_options": {"goal_when": "terminated", "new_task": "close"}}
     with pytest.raises(rf.InvalidInput, match=r"names code for 'new_task'. Nothing is run because a file names it"):
-        followed(spec)
+        trusted_options(spec)

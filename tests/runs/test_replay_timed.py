@@ -20,7 +20,7 @@ import resetfree as rf
 from resetfree.core.certificate import Certificate
 from resetfree.game.contract import Plan
 from resetfree.game.delayed import HeldPlan
-from resetfree.runs.replay_whole import ACTIONS, ASKED, CHECKPOINT, ROUNDS, whole_run
+from resetfree.runs.replay_whole import ACTIONS, CHECKPOINT, ROUNDS, SPEC, whole_run
 
 PLACES: dict[str, tuple[str, dict[str, Any]]] = {
     "grid": ("grid-v0", {"primal": "support-elimination", "dual": "projected-gradient"}),
@@ -50,7 +50,7 @@ def replayed(path: Path, place: str) -> dict[str, Certificate]:
 @pytest.mark.parametrize("place", PLACES)
 def test_an_honest_run_is_played_again_from_its_file(place: str, files: dict[str, Path]) -> None:
     found = replayed(files[place], place)
-    assert list(found) == [ROUNDS, ACTIONS, CHECKPOINT, ASKED]
+    assert list(found) == [ROUNDS, ACTIONS, CHECKPOINT, SPEC]
     for one in found.values():
         assert one.holds, f"{one.claim}: {one.witness} {one.detail}"
     assert found[ACTIONS].detail == {"compared": 40, "left_out": 0}
@@ -59,7 +59,7 @@ def test_an_honest_run_is_played_again_from_its_file(place: str, files: dict[str
 def test_what_the_file_says_of_an_environment_suffices(files: dict[str, Path], tmp_path: Path) -> None:
     again = {one.claim: one for one in whole_run(rf.load(files["a search"]))}
     assert all(again[claim].holds for claim in (ROUNDS, ACTIONS, CHECKPOINT))
-    assert "the problem is not given" in again[ASKED].why
+    assert "the problem is not given" in again[SPEC].why
     forged = tmp_path / "forged.rfrun"
     shutil.copy(files["a search"], forged)
     forge(forged, flip_action)

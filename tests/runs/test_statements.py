@@ -19,7 +19,7 @@ import resetfree as rf
 from resetfree.game.contract import PrimalPlayer, Statement
 from resetfree.players.tabular.uniform import Uniform
 from resetfree.runs.file import runfile
-from resetfree.runs.replay_whole import ASKED, CHECKPOINT, ROUNDS, whole_run
+from resetfree.runs.replay_whole import CHECKPOINT, ROUNDS, SPEC, whole_run
 from resetfree.show.cli.certify import certify as command
 from resetfree.show.cli.progress import _stated
 from resetfree.show.cli.run_summary import show, summary
@@ -167,7 +167,7 @@ def test_whatever_shows_guarantees_asks_the_players(tmp_path: Path) -> None:
 def test_playing_again_compares_the_checkpoint(tmp_path: Path) -> None:
     file = saved(tmp_path / "a.rfrun")
     claims = whole_run(rf.load(file))
-    assert [c.claim for c in claims] == [ROUNDS, CHECKPOINT, ASKED]
+    assert [c.claim for c in claims] == [ROUNDS, CHECKPOINT, SPEC]
     assert all(c.holds for c in claims)
     connection = sqlite3.connect(file)
     kept = runfile.read_checkpoint(connection, file)

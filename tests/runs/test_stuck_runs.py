@@ -81,7 +81,7 @@ def test_a_wedged_robot_is_noted_and_warned_about() -> None:
     assert (run.columns["reward"][first - 20 : first] == 0).all()
     assert run.columns["reward"][: first - 20].max() > 10
     assert 'ask="when-stuck"' in found[0].what
-    assert run.asked == []
+    assert run.requested_resets == []
     assert f"STUCK, last reported in episode {found[-1].k}" in str(run)
     assert len(str(run).splitlines()) == 5
 
@@ -89,14 +89,14 @@ def test_a_wedged_robot_is_noted_and_warned_about() -> None:
 def test_it_asks_and_the_players_see_no_reset() -> None:
     spy = Spy()
     run = learned(ask="when-stuck", operator=spy)
-    assert spy.stuck == len(run.asked) == 4
-    assert [one.k for one in run.interventions if one.why == "stuck"] == run.asked
+    assert spy.stuck == len(run.requested_resets) == 4
+    assert [one.k for one in run.interventions if one.why == "stuck"] == run.requested_resets
     assert "at [9." in spy.requests[1].detail
     assert "stands still" in sentence(spy.requests[1])
     assert not run.columns["reset"].any()
     assert run.realised_resets[-1] == 0
-    assert "0, 0 of them in the last 20; 4 more asked for when it was stuck" in str(run)
-    for k in run.asked:  # the next episode starts in the middle, and the row says where the one before ended
+    assert "0, 0 of them in the last 20; 4 more requested when it was stuck" in str(run)
+    for k in run.requested_resets:  # the next episode starts in the middle, and the row says where the one before ended
         assert run.columns["next_start"][k - 1][0] > 9 > run.columns["s1"][k][0]
     assert run.columns["reward"].sum() > 2 * learned().columns["reward"].sum()
     assert not [one for one in run.certificates() if one.refuted]
@@ -138,7 +138,9 @@ def test_a_sticky_maze_is_noticed_and_left_by_asking() -> None:
         assert (alone.columns["s1"][stuck[0].k - 1 :] == 12).all()  # every alarm is true
         for run, ask in ((alone, "never"), (helped, "when-stuck")):
             earned[ask] += float(run.columns["reward"].sum())
-        assert all(helped.columns["next_start"][k - 1] == 12 and helped.columns["s1"][k] == 0 for k in helped.asked)
+        assert all(
+            helped.columns["next_start"][k - 1] == 12 and helped.columns["s1"][k] == 0 for k in helped.requested_resets
+        )
     assert earned["never"] == 0 < earned["when-stuck"]
 
 
@@ -146,9 +148,9 @@ def test_asked_resets_count_among_those_that_are_allowed(tmp_path: Path) -> None
     file = tmp_path / "robot.rfrun"
     run = learned(ask="when-stuck", max_resets=2, path=file)
     assert len(run) < 200
-    assert len(run.asked) == 2
+    assert len(run.requested_resets) == 2
     more = learned(ask="when-stuck", max_resets=3, path=file, resume=True)
-    assert len(more.asked) == 3
+    assert len(more.requested_resets) == 3
 
 
 @pytest.mark.parametrize("how", [PLAIN, LEARNER], ids=["uniform", "stored-linear"])
@@ -159,12 +161,12 @@ def test_a_run_whose_request_was_not_answered_goes_on_bit_for_bit(
     """Checkpoints are rare, so that requests before are replayed too."""
     asked: dict[str, Any] = {**how, "ask": "when-stuck"}
     whole = learned(**asked)
-    assert len(whole.asked) >= fails_at
+    assert len(whole.requested_resets) >= fails_at
     file = tmp_path / "robot.rfrun"
     with pytest.raises(OperatorTimeout):
         learned(path=file, operator=Spy(fails_at), checkpoint_every=1000.0, **asked)
     again = learned(path=file, resume=True, **{**how})
-    assert len(again.asked) == len(whole.asked) - 1  # that one was performed when the run went on
+    assert len(again.requested_resets) == len(whole.requested_resets) - 1  # that one was performed when the run went on
     assert same(whole, again)
     assert [one.k for one in again.notes if one.stuck] == [one.k for one in whole.notes if one.stuck]
 
@@ -235,7 +237,7 @@ def test_it_is_shown_in_summary_json_report_and_studio(
     assert status == 0
     assert "Note: Stuck: in the last 20 episodes" in told
     assert "STUCK" in out
-    assert "No resets in 200 episodes, and 4 asked for when it was stuck." in out
+    assert "No resets in 200 episodes, and 4 requested when it was stuck." in out
     assert "waited" not in out  # no operator was used
     data = json.loads(commands.run(capsys, *words, "--ask", "when-stuck", "--overwrite", "--json")[1])
     assert data["asked_resets"] == 4
@@ -243,8 +245,8 @@ def test_it_is_shown_in_summary_json_report_and_studio(
     assert [one["stuck"] for one in data["notes"]] == [True] * 4
     page = tmp_path / "report.html"
     write_report([file], page)
-    assert "A run stood still: " in page.read_text()
-    assert "resets asked for when stuck" in page.read_text()
+    assert "A run is stuck: " in page.read_text()
+    assert "resets requested when stuck" in page.read_text()
     followed = Followed(file)
     followed.poll()
     assert followed.frame(False)["stuck"].startswith("Episode ")

@@ -18,7 +18,7 @@ from resetfree.core.settings import check, expect
 from resetfree.game.contract import MOST_EPISODES
 from resetfree.problems.contract import Problem
 from resetfree.runs.file.columns import COLUMNS, GOALS
-from resetfree.runs.session import Session, aside
+from resetfree.runs.session import Session, background
 from resetfree.use.evaluating import Evaluation, Starts
 
 MEASURES = tuple(name for name in (*COLUMNS, GOALS) if name not in ("k", "s1", "next_start"))
@@ -124,7 +124,7 @@ class EvaluateEvery:
         if self._twin is not None:
             self._twin.restore(session.world.problem.saved())
             where = self._twin
-        with aside():
+        with background():
             found = session.policy.evaluate(where, **self._options)
         self.results.append((session.k, found))
         if self.stop_at is None or found.original_mean < self.stop_at:

@@ -37,14 +37,14 @@ class Foresight(NamedTuple):
 
     @property
     def words(self) -> str:
-        """How the prediction is meant, and what it was worth.
+        """How the prediction is meant, and how good it was.
 
         >>> Foresight("high", 3.2, 1, None, 0.6, 0.02).words
         'high by design: what is not known counts as dangerous; 0.6 before resets, 0.02 otherwise'
         """
         means = [(self.with_reset, "before resets"), (self.without_reset, "otherwise")]
         both = ", ".join(f"{mean:.2g} {where}" for mean, where in means if mean is not None)
-        return "; ".join(part for part in (MEANT[self.meant], self._judged(), both) if part)
+        return "; ".join(part for part in (MEANT[self.meant], self._verdict_text(), both) if part)
 
     @property
     def in_short(self) -> str:
@@ -58,7 +58,7 @@ class Foresight(NamedTuple):
         meant, by_design = MEANT[self.meant], self.verdict == f"too {self.meant}"
         return meant if by_design or self.verdict is None else f"{meant}; {self._judged()}"
 
-    def _judged(self) -> str:
+    def _verdict_text(self) -> str:
         return "" if self.verdict is None else f"{self.verdict} ({100 - 100 * DELTA:g} %)"
 
 

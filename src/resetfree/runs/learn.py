@@ -25,8 +25,7 @@ from resetfree.runs.data.dataset_loading import taught_again, taught_anew
 from resetfree.runs.file.ledger import Ledger, read
 from resetfree.runs.file.runfile import Checkpoint
 from resetfree.runs.file.spec import difference
-from resetfree.runs.followed import followed
-from resetfree.runs.live.acting import by_the_clock, go_on, temporary_file
+from resetfree.runs.live.acting import go_on, real_time, temporary_file
 from resetfree.runs.playing import Stopped, play_at_rate, play_rounds, run_of
 from resetfree.runs.request import EPISODES, Options, Progress, RunRequest, signature_of
 from resetfree.runs.result import Run
@@ -42,7 +41,8 @@ from resetfree.runs.resuming import (
 from resetfree.runs.session import OpenRun
 from resetfree.runs.setup import Setup, as_timed, prepare
 from resetfree.runs.statements import classes_of
-from resetfree.runs.stuck import WHEN_STUCK, Watch, asked_after
+from resetfree.runs.stuck import WHEN_STUCK, Watch, requested_after
+from resetfree.runs.trusted_options import trusted_options
 
 __all__ = ["Progress", "Stopped", "fulfil", "learn", "load"]
 
@@ -74,7 +74,7 @@ def learn(
     delay: play with plans that rest on what was known so many rounds before the last one, or on the newest reset: as
       on a machine that does not wait for its learner. Each round records which (`run.columns["based_on"]`), and chance
       comes per round from (seed, k): other rounds than without it, also for delay=0.
-    rate: steps per second, by the clock, "own" for the environment's own, or `Deadlines` (docs/real_time.md). Learning
+    rate: steps per second in real time, "own" for the environment's own, or `Deadlines` (docs/real_time.md). Learning
       goes on in another process, and each round is played with the newest plan that is ready.
     max_staleness: at a rate, rounds by which a plan may be older than the newest round (default: 100); acting waits for
       a learner that is slower, with the machine in its safe action.
@@ -88,7 +88,7 @@ def learn(
       Gymnasium, datasets of Minari, or a list of those. Resets in them are known dangers, and no resets of this run.
     start_from: an old run, whose data and policy this one begins with; from_what: "data", "policy" or "both" (default:
       both, or the data alone if its policy does not fit).
-    ask: "when-stuck" has the agent put back when the run stands still (`runs.stuck`): resets that are counted apart,
+    ask: "when-stuck" has the agent put back when the run is stuck (`runs.stuck`): resets that are counted apart,
       and that no player sees; "never" (default) only notes it. A resumed run goes on as it began.
 
     Ctrl-C ends the run after the current round, saves it and raises `Stopped`; a second one, or one during a request to
@@ -117,7 +117,7 @@ def fulfil(request: RunRequest, world: World) -> Run:
     timing: dict[str, Any] | None = None if when.delay is None else {"delay": when.delay}
     request.check_on(world)
     if when.rate is not None:
-        clock = by_the_clock(world, when.rate, when.max_staleness, when.learner)
+        clock = real_time(world, when.rate, when.max_staleness, when.learner)
         timing = {"rate": clock.deadlines.rate}
     with ExitStack() as kept:
         if request.where.resume and file is not None:
@@ -205,7 +205,7 @@ def _go_on(opened: OpenRun, file: Path, *, at_rate: bool) -> Checkpoint:
     contents = ledger.contents()
     with nonsense_refused(setup, file):
         if not at_rate:
-            replay_since(setup, ledger, asked_after(contents.interventions) if problem.persistent else ())
+            replay_since(setup, ledger, requested_after(contents.interventions) if problem.persistent else ())
         watch.replay(contents.columns, contents.interventions)
     return checkpoint if at_rate and checkpoint is not None else checkpoint_of(game, opened.before)
 
@@ -233,7 +233,7 @@ def load(
     made = partial(run_of, contents=contents, file=file, players=players)
     if problem is not None:
         if isinstance(problem, str):
-            options = followed({**spec, "problem": problem}, options, Path(path))
+            options = trusted_options({**spec, "problem": problem}, options, Path(path))
         with find_world(problem, options) as world:
             if world.fingerprint != spec["fingerprint"]:
                 raise RunError(f"The run file '{path}' holds a run of another problem ('{spec['problem']}').")
@@ -241,7 +241,7 @@ def load(
     if not PROBLEMS.knows(spec["problem"]):  # not even an id of Gymnasium without its prefix
         return made(_own_table(spec))
     try:
-        found = find_world(spec["problem"], followed(spec, options))
+        found = find_world(spec["problem"], trusted_options(spec, options))
     except Exception:  # not registered here, or not with these options, which may be forged
         if options:
             raise

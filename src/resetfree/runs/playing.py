@@ -24,7 +24,7 @@ from resetfree.runs.file.ending import STOPPED, Ending
 from resetfree.runs.file.ledger import Contents, Ledger
 from resetfree.runs.file.newfile import raise_unsaved
 from resetfree.runs.file.runfile import plain_row
-from resetfree.runs.live.acting import ByTheClock, act
+from resetfree.runs.live.acting import RealTime, act
 from resetfree.runs.recall import TrainedPlayer
 from resetfree.runs.request import RunRequest
 from resetfree.runs.result import Run
@@ -187,7 +187,7 @@ class _Playing:
             raise Stopped(run_of(setup.world, ledger.contents(), ledger.path, setup if whole else None)) from None
 
 
-def play_at_rate(request: RunRequest, opened: OpenRun, clock: ByTheClock) -> Run:
+def play_at_rate(request: RunRequest, opened: OpenRun, clock: RealTime) -> Run:
     """As `play_rounds`, in real time."""
     setup, ledger, shown = opened.setup, opened.ledger, request.where.path
     world = setup.world

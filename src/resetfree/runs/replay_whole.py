@@ -42,7 +42,7 @@ from resetfree.theory.oracle.exact import evaluator_of
 ROUNDS = "both players play every round again as it is recorded, bit for bit (rounds that differ)"
 ACTIONS = "every action on record is that of its plan, of the state on record and of chance (rounds that differ)"
 CHECKPOINT = "the newest checkpoint is what the players knew then, bit for bit (entries that differ)"
-ASKED = "everything else that the record says of its problem and its players is so (entries that differ)"
+SPEC = "everything else that the record says of its problem and its players is so (entries that differ)"
 COMPARED = (*("fingerprint", "horizon", "n_states", "n_actions", "persistent", "blueprint", "statements"), *ROLES)
 
 
@@ -57,7 +57,7 @@ def whole_run(run: Run) -> list[Certificate]:
         kept = None if run.path is None else _checkpoint(run.path)
         played = (_play_timed if timed else _play)(run, setup, -1 if kept is None else kept.k)
     except (ResetFreeError, *BROKEN) as error:
-        claims = (ROUNDS, *([ACTIONS] if timed else []), CHECKPOINT, ASKED)
+        claims = (ROUNDS, *([ACTIONS] if timed else []), CHECKPOINT, SPEC)
         return [Certificate.not_applicable(claim, str(error)) for claim in claims]
     where = f"round {played.differ[0] + 1}" if played.differ else None
     found = [_none_differ(ROUNDS, len(played.differ), where, {"columns": sorted(played.names)})]
@@ -71,8 +71,8 @@ def whole_run(run: Run) -> list[Certificate]:
         found.append(_entries(CHECKPOINT, _checkpoint_differs(run, kept, played.then)))
     if isinstance(setup.world.problem, Blueprint):
         why = "the problem is not given: its players were played again with what the file says of it"
-        return [*found, Certificate.not_applicable(ASKED, why)]
-    return [*found, _entries(ASKED, _spec_differs(run, setup))]
+        return [*found, Certificate.not_applicable(SPEC, why)]
+    return [*found, _entries(SPEC, _spec_differs(run, setup))]
 
 
 class Played(NamedTuple):

@@ -25,7 +25,7 @@ from resetfree.problems.operators import Operator
 from resetfree.problems.paced import Deadlines
 from resetfree.problems.world import World, find_world
 from resetfree.runs.file.ending import Ending
-from resetfree.runs.live.places import LOWEST, RayLearner, checked_place
+from resetfree.runs.live.learner_location import LOWEST, RayLearner, checked_location
 from resetfree.runs.result import Run
 from resetfree.runs.stuck import WHEN_STUCK, check_asking
 
@@ -168,7 +168,7 @@ class When:
             raise InvalidInput("A run is played at a rate or with a delay in rounds. Got both instead.")
         if self.rate is None and self.max_staleness is not None:
             raise InvalidInput("The 'max_staleness' of learn needs a 'rate'. Got none instead.")
-        object.__setattr__(self, "learner", checked_place(self.learner, at_rate=self.rate is not None))
+        object.__setattr__(self, "learner", checked_location(self.learner, at_rate=self.rate is not None))
         if self.delay is not None:
             whole(self.delay, "'delay' of learn", 0, MOST_EPISODES)
 
@@ -211,7 +211,7 @@ class Around:
 
 @dataclass(frozen=True)
 class RunRequest:
-    """Everything that a run is asked to be, in groups; each field of a group is an argument of `learn`.
+    """Everything that is requested of a run, in groups; each field of a group is an argument of `learn`.
 
     >>> request = RunRequest.of("grid-v0", {"episodes": 50, "delay": 2})
     >>> request.how_long.episodes, request.when.delay, request.who.primal

@@ -29,13 +29,13 @@ from resetfree.problems.fingerprint import fingerprint
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.registry import problems
 from resetfree.problems.world import find_world
-from resetfree.runs import showing
+from resetfree.runs import display
 from resetfree.runs.file.ending import Ending
-from resetfree.runs.followed import followed
 from resetfree.runs.foresight import Foresight, foresight, meant, predicted_resets
 from resetfree.runs.recall import TrainedPlayer, decisions_of, recall
 from resetfree.runs.statements import recomputed
-from resetfree.runs.stuck import asked_after
+from resetfree.runs.stuck import requested_after
+from resetfree.runs.trusted_options import trusted_options
 from resetfree.theory import regret as measures
 from resetfree.theory.certificates import certify
 from resetfree.theory.certificates.record import Fit
@@ -59,7 +59,7 @@ class Run:
     path: Path | None
     seconds: float
     interventions: tuple[Intervention, ...] = ()  # resets by an operator
-    notes: tuple[Note, ...] = ()  # what was noticed about the problem, and when the run stood still
+    notes: tuple[Note, ...] = ()  # what was noticed about the problem, and when the run was stuck
     problem: Problem | None = field(default=None, repr=False)  # if available
     learned: TrainedPlayer | None = field(default=None, repr=False)  # of a run of this process
     pauses: Pauses | None = field(default=None, repr=False)  # in which its players computed; of a run of this process
@@ -77,18 +77,18 @@ class Run:
         return f"<Run of {self.spec['problem']}: {len(self)} of {self.spec['episodes']} episodes>"
 
     def __str__(self) -> str:
-        return showing.text(self)
+        return display.text(self)
 
     def _repr_html_(self) -> str:
-        return showing.as_html(self)
+        return display.as_html(self)
 
     def plot(self) -> Figure:
         """The resets so far and the reward of each episode, as a Matplotlib figure."""
-        return showing.figure(self)
+        return display.figure(self)
 
     def to_pandas(self) -> DataFrame:
         """One row per episode, with the columns of docs/columns.md; needs pandas."""
-        return showing.frame(self)
+        return display.frame(self)
 
     @property
     def episodes(self) -> int:
@@ -109,7 +109,7 @@ class Run:
     def solution(self) -> Any:
         """The oracle's answer for the starts that occurred, a `Solution`; on a continuum `AtStarts`, one per round."""
         if self.mdp is None and self.continuum is not None:
-            return nodes.solve(self.continuum).at(self._places(self.continuum))
+            return nodes.solve(self.continuum).at(self._vectors(self.continuum))
         if self.mdp is None:
             raise NotCertifiable("This run has no oracle: regret and expected resets cannot be computed exactly.")
         starts = np.unique(self._starts(self.mdp))
@@ -121,7 +121,7 @@ class Run:
         """The rounds with exact values, as the theorems take them."""
         c = self.columns
         if self.mdp is None and self.continuum is not None and not np.isnan(c["v_r"]).any():
-            self._places(self.continuum)
+            self._vectors(self.continuum)
             return Rounds(np.arange(len(self)), c["lam"], c["v_r"], c["v_c"])
         if self.mdp is None:
             raise NotCertifiable("This run has no oracle: its policies were not evaluated exactly.")
@@ -134,7 +134,7 @@ class Run:
             raise NotCertifiable("Some starts of this run are no states of its problem: its file was changed.")
         return np.asarray(s1, dtype=np.int64)
 
-    def _places(self, model: Continuum) -> Floats:
+    def _vectors(self, model: Continuum) -> Floats:
         """[K, D] the starts on a continuum, checked to be states of the problem: a file may hold anything."""
         if inside_continuum(self.columns["s1"], model).all():
             return as_rows(self.columns["s1"], model.dimension)
@@ -156,9 +156,14 @@ class Run:
         return np.asarray(self.columns["reset"].astype(np.int64).cumsum())
 
     @property
+    def requested_resets(self) -> list[int]:
+        """The rounds after which a reset was requested because the run was stuck; `realised_resets` excludes them."""
+        return requested_after(self.interventions)
+
+    @property
     def asked(self) -> list[int]:
-        """The rounds after which a reset was asked for because the run was stuck; they are no `realised_resets`."""
-        return asked_after(self.interventions)
+        """Another name of `requested_resets`, which scripts use."""
+        return self.requested_resets
 
     @property
     def goals(self) -> NDArray[np.int64]:
@@ -197,7 +202,7 @@ class Run:
         if problem is None and self.mdp is not None:
             problem = self.mdp.problem()
         elif problem is None and name in problems():
-            problem = find_world(name, followed(self.spec)).problem
+            problem = find_world(name, trusted_options(self.spec)).problem
         if problem is None:
             raise NotCertifiable(f"The problem '{name}' of this run is neither given nor registered.")
         found = fingerprint(problem)

@@ -80,10 +80,10 @@ def restore(
     game.k, game.s1 = checkpoint.k, checkpoint.s1
 
 
-def replay_since(setup: Setup, ledger: Ledger, asked: Collection[int]) -> None:
+def replay_since(setup: Setup, ledger: Ledger, requested: Collection[int]) -> None:
     """Replay the rounds after the checkpoint to the players, drawing the same random numbers.
 
-    asked: rounds after which a reset was asked for.
+    requested: rounds after which a reset was requested.
 
     The state of a persistent environment is unknown afterwards: it needs a reset.
     """
@@ -93,7 +93,7 @@ def replay_since(setup: Setup, ledger: Ledger, asked: Collection[int]) -> None:
     rounds = rounds_of(setup, problem=replayed, episodes=ledger.last, oracle=oracle)
     try:
         for this in rounds:
-            game.s1 = None if this.k in asked else game.s1
+            game.s1 = None if this.k in requested else game.s1
     except InvalidInput as error:
         why = " ".join(str(error).split())
         raise RunError(f"The rounds in '{ledger.path}' do not fit this problem or these players: {why}") from error

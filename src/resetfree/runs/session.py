@@ -203,7 +203,7 @@ def _reason(answer: object, named: str) -> str | None:
 
 
 @contextmanager
-def aside() -> Iterator[None]:
+def background() -> Iterator[None]:
     """Play something besides the run: notices are the run's own, and shared random numbers are put back afterwards."""
     shared, other = random.getstate(), np.random.get_state()  # noqa: NPY002 (an environment may draw from it)
     with warnings.catch_warnings():

@@ -1,12 +1,12 @@
-"""A run notices when it stands still: it earns nothing worth having, and ends where it ended before.
+"""A run notices when it is stuck: it earns little, and ends where it ended before.
 
 An episode is still if it has neither a reset nor a goal, earns little, and ends at one of a few places:
 
-- little: since it stands still no episode earned more than a quarter of the way from the worst to the best episode
+- little: since the first still episode none earned more than a quarter of the way from the worst to the best episode
   without a reset of the whole run, and the best one earned more by a tenth of the largest reward in every step, or a
-  hundred times as much. A balanced pole and a converged policy earn what they ever earned, so they never stand still;
+  hundred times as much. A balanced pole and a converged policy earn what they ever earned, so they are never stuck;
   a problem that pays nothing before its first goal may, if nothing moves either. If the best one began at one of
-  these places, luck may have made it: then little is also at most a third of what it earned.
+  these places, noise may have made it: then little is also at most a third of what it earned.
 - a few places: 3, and one more for every 8 episodes. States that are counted are places; vectors are one place if
   they differ by at most 5 % of what was seen of each number, and by 0.2 % of its bounds where these are stated. A
   quarter of the numbers may differ by any amount: a battery, a clock.
@@ -72,7 +72,7 @@ class Watch:
     _first: int = 0
     _due: int = 0
     _most: float = -inf  # that one of them earned
-    _places: list[State] = field(default_factory=list)
+    _ends: list[State] = field(default_factory=list)
     _longest: int = 0  # it was ever still and went on by itself
     _top: float = -inf  # that any episode earned
     _best: float = -inf  # episodes without a reset and without a goal
@@ -103,7 +103,7 @@ class Watch:
         """Since when it is stuck, and where, for a display; "" if it is not."""
         if self.since is None:
             return ""
-        where = shown(self._places[-1])
+        where = shown(self._ends[-1])
         return f"STUCK since episode {self.since:,} at {where}: earns at most {self._most:.3g} an episode"
 
     @property
@@ -113,7 +113,7 @@ class Watch:
 
     def moved(self) -> None:
         """The agent was moved: whatever comes now is new."""
-        self.still, self.since, self._due, self._most, self._places = 0, None, 0, -inf, []
+        self.still, self.since, self._due, self._most, self._ends = 0, None, 0, -inf, []
 
     def see(self, k: int, start: State, reward: float, reset: bool, end: State, *, goals: int) -> bool:
         """Take in episode k; whether the run is found to be stuck now, for the first time or for twice as long."""
@@ -131,11 +131,11 @@ class Watch:
         if not self._little():
             self._went_on()
             return False
-        if not any(self._same(end, place) for place in reversed(self._places)):
-            if self._places and len(self._places) >= PLACES + self.still // PER_PLACE:
+        if not any(self._same(end, place) for place in reversed(self._ends)):
+            if self._ends and len(self._ends) >= PLACES + self.still // PER_PLACE:
                 self._went_on()
                 self._most = reward
-            self._places.append(end)
+            self._ends.append(end)
         self._first = self._first if self.still else k
         self.still += 1
         if self.still < max(self.window, self._due) or not self._worse_here():
@@ -149,7 +149,7 @@ class Watch:
         self.moved()
 
     def _little(self) -> bool:
-        """Whether no episode since it stands still earned more than little."""
+        """Whether no episode since the first still one earned more than little."""
         most, best = self._most, self._best
         low = most <= self._worst + QUARTER * (best - self._worst)
         return low and (best - most >= GAP * self.horizon or MANY * most <= max(best, 0.0))
@@ -158,7 +158,7 @@ class Watch:
         """Whether more was earned elsewhere, or far more here."""
         if self._most <= THIRD * self._best:
             return True
-        return not any(self._same(self._began, place) for place in self._places)
+        return not any(self._same(self._began, place) for place in self._ends)
 
     def _widen(self, *states: State) -> None:
         flat = [np.ravel(state).astype(np.float64) for state in states]
@@ -170,13 +170,13 @@ class Watch:
             return bool(end == place)
         near = NEAR * (self._seen[1] - self._seen[0])
         if self.bounds is not None:
-            wide = FINE * (self.bounds[1] - self.bounds[0])
-            near = np.where(np.isfinite(wide), np.maximum(near, wide), near)
+            fine = FINE * (self.bounds[1] - self.bounds[0])
+            near = np.where(np.isfinite(fine), np.maximum(near, fine), near)
         apart = np.abs(np.ravel(end) - np.ravel(place)) > near
         return bool(np.count_nonzero(apart) <= apart.size // FREE)
 
     def _words(self, end: State) -> str:
-        n = len(self._places)
+        n = len(self._ends)
         where = f"ended all of them at {shown(end)}" if n == 1 else f"ended them at {n} places, now at {shown(end)}"
         return (
             f"Stuck: in the last {self.still:,} episodes ({self.still * self.horizon:,} steps) it earned at most "
@@ -196,25 +196,25 @@ def notice(watch: Watch, problem: Problem, asks: bool) -> None:
 def advised(watch: Watch, problem: Problem, asks: bool) -> str:
     """The watch's sentence, with what to do about it."""
     if asks:
-        advice = "A reset is asked for."
+        advice = "A reset is requested."
     elif problem.persistent:
         advice = 'To have it put back then: ask="when-stuck", --ask when-stuck (docs/stuck.md).'
     else:
-        advice = "Where a reset may be worth its price: with_help, --set help=PRICE (docs/stuck.md)."
+        advice = "Where a reset may pay for itself: with_help, --set help=PRICE (docs/stuck.md)."
     return f"{watch.sentence} {advice}"
 
 
-def asked_after(interventions: Sequence[Intervention]) -> list[int]:
-    """The rounds after which a reset was asked for because the run was stuck."""
+def requested_after(interventions: Sequence[Intervention]) -> list[int]:
+    """The rounds after which a reset was requested because the run was stuck."""
     return [one.k for one in interventions if one.why == STUCK]
 
 
 def check_asking(problem: Problem) -> None:
-    """Raise InvalidInput for a problem that nobody can reset between two episodes."""
+    """Raise InvalidInput for a problem that cannot be reset between two episodes."""
     if not problem.persistent:
         raise InvalidInput(
-            f"The problem '{problem.name}' cannot be reset from outside, so nobody can be asked when it is stuck. Let "
-            "asking be an action of it: rf.with_help(problem, price), or --set help=PRICE."
+            f"The problem '{problem.name}' cannot be reset from outside, so no operator can help when it is stuck. "
+            "Make help an action of it: rf.with_help(problem, price), or --set help=PRICE."
         )
 
 

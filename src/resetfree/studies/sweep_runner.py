@@ -71,7 +71,7 @@ def run_sweep(
 def await_shut(plan: SweepPlan, folder: SweepFolder) -> None:
     """Wait a moment until no run file is open: the worker of a driver that was killed may just be at one.
 
-    A log that nobody writes stayed because the file was read when its run ended: it is merged now.
+    A log without a writer stayed because the file was read when its run ended: it is merged now.
     """
     until = time.monotonic() + PATIENCE
     for trial in plan.trials:

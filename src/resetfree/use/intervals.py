@@ -16,7 +16,7 @@ EXPONENTS = 20
 CLOPPER_PEARSON = "exact for independent episodes (Clopper-Pearson)"
 BETTING = "holds for any independent returns in [0, H] (betting against every mean)"
 STUDENT = "approximate (Student's t): right for many episodes"
-MARTINGALE = "of what the policy is worth from the starts that occurred; holds for any dependence (martingale)"
+MARTINGALE = "of the policy's value from the starts that occurred; holds for any dependence (martingale)"
 COUNTED = "of the resets expected from the starts that occurred; holds for any dependence (martingale)"
 
 

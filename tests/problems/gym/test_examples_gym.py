@@ -20,8 +20,8 @@ SAYS = {
     "cartpole": "long enough", "pendulum": "long enough", "inverted_pendulum": "long enough",
     "frozen_lake": "feasibility: FAILS", "cliff_walking": "at most 76 possible", "taxi": "at most 968 possible",
     "lava": "lava crossing, rule-elimination", "rooms": "one-world: resets task by task",
-    "highway": "model-search: crashes", "wedged_robot": "resets asked for",
-    "sticky_maze": "resets asked for", "warehouse": "parcels delivered",
+    "highway": "model-search: crashes", "wedged_robot": "resets requested",
+    "sticky_maze": "resets requested", "warehouse": "parcels delivered",
 }  # fmt: skip
 VECTORS = ("cartpole", "pendulum", "inverted_pendulum", "highway", "wedged_robot")
 COUNTED = ("frozen_lake", "cliff_walking", "taxi", "lava", "rooms", "sticky_maze", "warehouse")

@@ -24,8 +24,8 @@ from resetfree.runs.file import runfile
 from resetfree.runs.live import acting, places, remote_learner
 from resetfree.runs.live.assignment import Assignment
 from resetfree.runs.live.learner import Learner
+from resetfree.runs.live.learner_location import RayLearner
 from resetfree.runs.live.mirror import MOVES, ROUNDS, Mirror, beginning, rounds_after
-from resetfree.runs.live.places import RayLearner
 from resetfree.runs.live.relay import LearnerRaised, Relay
 from resetfree.runs.live.remote_learner import RemoteLearner
 from resetfree.runs.live.supervisor import Supervisor

@@ -99,7 +99,7 @@ def test_the_headline_says_how_many_resets_and_since_when_there_are_none() -> No
     assert headline(played(1)) == "1 reset in 10 episodes; none since episode 1."
     assert headline(played(2, 9)) == "2 resets in 10 episodes; none since episode 9."
     assert headline(played(2, 10)) == "2 resets in 10 episodes; the last in episode 10."
-    assert headline(played(asked=2)) == "No resets in 10 episodes, and 2 asked for when it was stuck."
+    assert headline(played(asked=2)) == "No resets in 10 episodes, and 2 requested when it was stuck."
     assert headline(replace(played(3), spec={**played(3).spec, "episodes": 40})).startswith("1 reset in 10 of 40 ")
 
 

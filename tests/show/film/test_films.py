@@ -21,7 +21,7 @@ from resetfree.runs.file import runfile
 from resetfree.runs.file.recorded import RecordedRound
 from resetfree.show.film import film_files, film_plan
 from resetfree.show.film.film_files import Frame, write_film
-from resetfree.show.film.film_plan import MOST_FALLS, MOST_FRAMES, Moment, lives_of, scenes_of
+from resetfree.show.film.film_plan import MOST_FALLS, MOST_FRAMES, Moment, rollouts_of, scenes_of
 from resetfree.show.film.kept_pictures import EARLY, LATE, beside, kept_frames
 from resetfree.show.film.pictures_of_runs import SIDE, pictures_of
 from resetfree.show.report.style import BLUE, PIT
@@ -71,10 +71,10 @@ def near(picture: Image.Image, at: tuple[int, int], colour: str) -> bool:
 
 def test_the_scenes_are_the_first_life_falls_and_the_last_life(grid: Path) -> None:
     made = rf.load(grid)
-    lives, scenes = lives_of(made), scenes_of(made)
+    rollouts, scenes = rollouts_of(made), scenes_of(made)
     falls = np.flatnonzero(made.columns["reset"]) + 1
-    assert [life.last for life in lives if life.fell] == falls.tolist()
-    assert sum(life.steps for life in lives) == made.columns["steps"].sum()
+    assert [life.last for life in rollouts if life.fell] == falls.tolist()
+    assert sum(life.steps for life in rollouts) == made.columns["steps"].sum()
     assert sum(len(scene.moments) for scene in scenes) <= MOST_FRAMES
     ends = [scene.moments[-1] for scene in scenes if scene.fell]
     assert len(falls) > len(ends) == MOST_FALLS
@@ -88,10 +88,10 @@ def test_the_scenes_are_the_first_life_falls_and_the_last_life(grid: Path) -> No
 
 def test_a_life_too_long_to_be_played_again_is_shown_from_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
     made = rf.learn("grid-v0", episodes=200)
-    last = lives_of(made)[-1]
+    last = rollouts_of(made)[-1]
     assert not last.fell
     assert scenes_of(made)[-1].moments[-1] == (200, 8)
-    monkeypatch.setattr(film_plan, "LONGEST_LIFE", last.steps - 1)
+    monkeypatch.setattr(film_plan, "LONGEST_ROLLOUT", last.steps - 1)
     assert scenes_of(made)[-1].moments[0] == (last.first, 0)
 
 

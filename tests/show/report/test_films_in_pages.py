@@ -31,7 +31,7 @@ def test_the_page_of_a_run_on_a_map_has_its_film_and_is_small(files: Files, tmp_
     (film,) = pictures(text, "gif")
     group = collect([run], None, None).groups[0]
     titles = [scene.title for scene in scenes_of(group.runs[0])]
-    told = filming.told(titles)
+    told = filming.titles_in_words(titles)
     assert told.startswith("the first life, ")
     words = re.search(r'<details class="film" open>.*?<p>(.*?)</p>', text)
     assert words is not None

@@ -71,11 +71,11 @@ def test_many_runs_that_stood_still_do_not_hide_the_result(tmp_path: Path) -> No
     for seed in range(2):  # nothing is earned there without a reset
         rf.learn("thresholds-v0", episodes=300, seed=seed, path=tmp_path / f"{seed}.rfrun")
     write_report([tmp_path / "0.rfrun"], tmp_path / "one.html")
-    assert "A run stood still: " in read(tmp_path / "one.html").text
+    assert "A run is stuck: " in read(tmp_path / "one.html").text
     write_report([tmp_path], tmp_path / "both.html")
     page = read(tmp_path / "both.html")
-    assert "2 of 2 runs stood still" in page.texts["summary"]
-    assert "A run stood still: " not in page.text
+    assert "2 of 2 runs are stuck" in page.texts["summary"]
+    assert "A run is stuck: " not in page.text
 
 
 def test_players_come_in_the_same_order_on_each_problem(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from resetfree.core.errors import InvalidInput, RunError
 from resetfree.problems.contract import Intervention
 from resetfree.show.cli import main
 from resetfree.show.report.html import write_report
-from resetfree.show.report.html.assembling import build
+from resetfree.show.report.html.build_report import build
 from resetfree.show.report.html.groups import Collection, Group, collect
 
 Files = dict[str, list[Path]]

@@ -12,7 +12,7 @@ import pytest
 import resetfree as rf
 from resetfree.show.report import style
 from resetfree.show.report.html import timing, write_report
-from resetfree.show.report.html.assembling import build
+from resetfree.show.report.html.build_report import build
 from resetfree.show.report.html.groups import Collection, Group
 
 EPISODES = 60

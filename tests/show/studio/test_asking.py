@@ -45,7 +45,7 @@ def test_a_game_by_hand_may_ask_when_it_is_stuck(tmp_path: Path) -> None:
     assert lane.scene is not None
     assert lane.scene.to_dict()["spec"]["ask"] == "when-stuck"
     run = rf.load(lane.path)
-    assert (len(run.asked), run.realised_resets[-1]) == (2, 0)
+    assert (len(run.requested_resets), run.realised_resets[-1]) == (2, 0)
     followed = Following(session.name, RunFolder(tmp_path)).frame(False)["lanes"][0]
     assert (followed["now"]["asked"], followed["error"]) == (2, "")
     assert "goals" not in followed["now"]

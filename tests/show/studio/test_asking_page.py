@@ -38,7 +38,7 @@ def test_a_game_that_is_stuck_calls_from_the_page(page: Page, studio: Served) ->
     page.wait_for_function("() => document.querySelector('.request p')?.textContent.includes('stands still')")
     page.click(".request .main")
     page.wait_for_selector(".lane .badge.done")
-    assert "1\nresets asked for when stuck" in page.inner_text(".lane .tiles")
+    assert "1\nresets requested when stuck" in page.inner_text(".lane .tiles")
 
 
 def test_a_price_of_asking_is_an_action_and_goals_are_counted(page: Page, studio: Served) -> None:

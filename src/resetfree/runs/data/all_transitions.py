@@ -1,6 +1,6 @@
 """All transitions of a run as columns: for analyses, for other programs, and as data for another run.
 
-Rewards are those before scaling. Where the last action of an episode moves nobody (problems of H - 1 transitions), the
+Rewards are those before scaling. Where the last action of an episode moves nothing (problems of H - 1 transitions), the
 next state is unknown: -1 among numbers, nan in vectors.
 """
 

@@ -184,7 +184,7 @@ class Ledger(Closes):
         self._connection.execute("COMMIT")
 
     def totals(self) -> tuple[int, int]:
-        """The resets, those that were asked for when it was stuck included, and the steps of the committed rounds."""
+        """The resets, those requested when it was stuck included, and the steps of the committed rounds."""
         with runfile.sentences(self.path):
             found = self._connection.execute("SELECT coalesce(sum(reset), 0), coalesce(sum(steps), 0) FROM rounds")
             resets, steps = found.fetchone()

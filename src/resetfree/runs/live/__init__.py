@@ -1,1 +1,1 @@
-"""Runs by the clock: one process acts and records, another learns and hands over its plans."""
+"""Runs in real time: one process acts and records, another learns and hands over its plans."""

@@ -1,4 +1,4 @@
-"""The process that acts, by the clock: it takes the newest plan, plays an episode at its rate, and hands it on.
+"""The process that acts in real time: it takes the newest plan, plays an episode at its rate, and hands it on.
 
 Between two episodes it looks at a board, and waits only where the game says so: for the first plan, for one that
 contains the newest reset, before that reset is performed, and for a learner that has fallen back too far. A machine
@@ -43,8 +43,8 @@ from resetfree.runs.file.recorded import checked
 from resetfree.runs.file.runfile import Checkpoint
 from resetfree.runs.live.assignment import Assignment
 from resetfree.runs.live.board_folder import board_folder
-from resetfree.runs.live.calling import Calling, SessionByTheClock
-from resetfree.runs.live.places import LOWEST, Place, RayLearner
+from resetfree.runs.live.callback_thread import CallbackThread, RealTimeSession
+from resetfree.runs.live.learner_location import LOWEST, LearnerLocation, RayLearner
 from resetfree.runs.live.plan_reader import PlanReader
 from resetfree.runs.live.recorder import PlayedRound, Recorder
 from resetfree.runs.live.supervisor import Supervisor
@@ -56,7 +56,7 @@ from resetfree.runs.stuck import STUCK, WHEN_STUCK, advised
 from resetfree.theory.oracle.exact import evaluator_of
 
 MAX_STALENESS = 100  # rounds
-LONG = 60.0  # seconds of waiting that are worth a word
+LONG = 60.0  # seconds of waiting after which a message is due
 PAUSE = 0.002  # seconds between two looks while it waits
 WHOLE = 1024  # episodes between two whole garbage collections, if there is no reset in between
 SWITCH = 1e-4  # seconds after which the recorder must let go of the interpreter
@@ -64,7 +64,7 @@ FAREWELL = 5.0  # seconds in which the learner may save what it knows when the u
 
 
 @dataclass(frozen=True)
-class ByTheClock:
+class RealTime:
     """How a run at a rate is played.
 
     max_staleness: rounds by which the plan of an episode may be older than the newest round. Acting waits for a learner
@@ -75,10 +75,10 @@ class ByTheClock:
 
     deadlines: Deadlines
     max_staleness: int = MAX_STALENESS
-    learner: Place = LOWEST
+    learner: LearnerLocation = LOWEST
 
 
-def by_the_clock(world: World, rate: Any, max_staleness: int | None, learner: Place) -> ByTheClock:
+def real_time(world: World, rate: Any, max_staleness: int | None, learner: LearnerLocation) -> RealTime:
     """The arguments `rate` (Hz, "own" or Deadlines), `max_staleness` and `learner` of a run, checked."""
     problem, most = world.problem, MAX_STALENESS if max_staleness is None else max_staleness
     check(most, PositiveInt, "'max_staleness' of a run")
@@ -90,8 +90,8 @@ def by_the_clock(world: World, rate: Any, max_staleness: int | None, learner: Pl
     if isinstance(learner, RayLearner):
         learner.check_there()
     if isinstance(rate, Deadlines):
-        return ByTheClock(dataclasses.replace(rate, rate=rate_for(problem, rate.rate)), most, learner)
-    return ByTheClock(Deadlines(rate_for(problem, None if rate == "own" else rate)), most, learner)
+        return RealTime(dataclasses.replace(rate, rate=rate_for(problem, rate.rate)), most, learner)
+    return RealTime(Deadlines(rate_for(problem, None if rate == "own" else rate)), most, learner)
 
 
 @contextmanager
@@ -114,7 +114,7 @@ def go_on(setup: Setup, ledger: Ledger) -> None:
     game.fell = int(resets[-1]) + 1 if len(resets) else 0
 
 
-def act(request: RunRequest, opened: OpenRun, clock: ByTheClock) -> tuple[Ending | None, Checkpoint | None]:
+def act(request: RunRequest, opened: OpenRun, clock: RealTime) -> tuple[Ending | None, Checkpoint | None]:
     """Play the rest of a run, at its rate.
 
     Returns what ended it before its last episode, and the newest checkpoint of this call. Whatever is raised, the
@@ -133,11 +133,11 @@ def act(request: RunRequest, opened: OpenRun, clock: ByTheClock) -> tuple[Ending
         game.stuck = watch.words
         if around.progress is not None:
             around.progress(game, this)
-        calling.add(this)
+        callbacks.add(this)
 
-    session = SessionByTheClock(setup, file, request.where.path, around.operator, began)
-    calling = Calling(around.callbacks, session, setup.world.problem.horizon / clock.deadlines.rate)
-    with held() as stop, calling, board_folder() as folder, Supervisor(folder) as learner:
+    session = RealTimeSession(setup, file, request.where.path, around.operator, began)
+    callbacks = CallbackThread(around.callbacks, session, setup.world.problem.horizon / clock.deadlines.rate)
+    with held() as stop, callbacks, board_folder() as folder, Supervisor(folder) as learner:
         most, where, every = clock.max_staleness, clock.learner, request.where.checkpoint_every
         patience = clock.deadlines.patience
         learner.start(
@@ -156,7 +156,7 @@ def act(request: RunRequest, opened: OpenRun, clock: ByTheClock) -> tuple[Ending
             pause=min(0.5 / clock.deadlines.rate, PAUSE),
         )
         with recorder, _quiet() as scheduling, PlanReader(learner.plans, policy_classes()) as plans:
-            acting = _Acting(setup, clock, _Others(learner, plans, recorder, calling), stop)
+            acting = _Acting(setup, clock, _Others(learner, plans, recorder, callbacks), stop)
             acting.tell(f"The process that acts: {scheduling.words}")
             try:
                 ended = acting.play(ledger, request, began)
@@ -173,18 +173,18 @@ class _Others(NamedTuple):
     learner: Supervisor
     plans: PlanReader
     recorder: Recorder
-    calling: Calling
+    callbacks: CallbackThread
 
 
 class _Acting(Direct):
     """The schedule of a run in real time: each round is played with the newest plan that is ready, and handed on."""
 
-    def __init__(self, setup: Setup, clock: ByTheClock, others: _Others, stop: Stop) -> None:
+    def __init__(self, setup: Setup, clock: RealTime, others: _Others, stop: Stop) -> None:
         problem, game = setup.world.problem, setup.game
         assert isinstance(problem, SteppedProblem)
         assert isinstance(game, DelayedGame)
         self._setup, self._problem, self._game, self._clock, self._stop = setup, problem, game, clock, stop
-        self._learner, self._plans, self._recorder, self._calling = others
+        self._learner, self._plans, self._recorder, self._callbacks = others
         self._asks = setup.spec.get("ask") == WHEN_STUCK
         self._ticks = Ticks(clock.deadlines.rate)
         self._plan: HeldPlan | None = None
@@ -211,7 +211,7 @@ class _Acting(Direct):
             time.sleep(10 * PAUSE)
         while game.k < episodes and not self._stop:
             ended = request.how_long.spent(game.k, resets, steps, time.monotonic() - began)
-            ended = ended or self._calling.ending(game.k)
+            ended = ended or self._callbacks.ending(game.k)
             if ended is not None:
                 return ended
             resets += self._is_stuck()
@@ -230,7 +230,7 @@ class _Acting(Direct):
         return Ending(game.k, "stopped", STOPPED) if self._stop and game.k < episodes else None
 
     def _is_stuck(self) -> bool:
-        """Note that the run stands still; whether a reset is asked for, to which the machine is left in peace."""
+        """Note that the run is stuck; whether a reset is requested, for which the machine is released."""
         game, recorder = self._game, self._recorder
         if not recorder.stuck or game.s1 is None:
             return False
@@ -251,7 +251,7 @@ class _Acting(Direct):
     def end(self) -> None:
         """Commit everything, and have the learner save what it knows by then."""
         self._recorder.flush()
-        self._calling.finish(self._stop, FAREWELL)
+        self._callbacks.finish(self._stop, FAREWELL)
         until = time.monotonic() + FAREWELL
         while self._game.k > self._begun:  # else there is nothing new to be saved
             self._learner.look(ending=True)
@@ -311,12 +311,12 @@ class _Acting(Direct):
         self._recorder.check()
         self._plans.check()
         self._learner.check()
-        self._calling.check()
-        while self._learner.told:
-            told = self._learner.told.pop(0)
-            self.tell(told.what, loud=True, restart=told.restart)
-        while self._calling.told:
-            self.tell(self._calling.told.pop(0), loud=True)
+        self._callbacks.check()
+        while self._learner.reports:
+            report = self._learner.reports.pop(0)
+            self.tell(report.what, loud=True, restart=report.restart)
+        while self._callbacks.reports:
+            self.tell(self._callbacks.reports.pop(0), loud=True)
 
     def _newest_plan(self) -> HeldPlan | None:
         """The newest plan that the next round may be played with; waits for it only if there is none."""

@@ -24,7 +24,7 @@ from resetfree.problems.features import Features
 from resetfree.problems.features._scaling import Scaling
 from resetfree.problems.registry import PROBLEMS
 from resetfree.problems.world import find_world
-from resetfree.runs.live.places import Place, RayLearner, is_lowest
+from resetfree.runs.live.learner_location import LearnerLocation, RayLearner, is_lowest
 from resetfree.runs.setup import Setup
 
 FIRST, PLAYERS = b"f", b"p"  # kinds of messages: the first two;
@@ -58,7 +58,7 @@ class Assignment:
         *,
         every: float,
         max_staleness: int,
-        learner: Place,
+        learner: LearnerLocation,
         patience: float,
     ) -> Assignment:
         """The assignment of a run; raises InvalidInput if another process cannot make its players or its features."""

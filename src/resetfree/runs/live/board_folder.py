@@ -17,7 +17,7 @@ from resetfree.core.system import NOFOLLOW, owned
 
 SHARED = Path("/dev/shm")  # where files are memory, if the system has such a place
 PREFIX, OWNER = "resetfree-board-", "owner"  # of folders; and the file in each that is locked while it is used
-FRESH = 60.0  # seconds after which a folder that nobody has locked is not about to be
+FRESH = 60.0  # seconds after which an unlocked folder counts as abandoned
 
 
 @contextmanager
@@ -49,7 +49,7 @@ def remove_abandoned(place: Path) -> None:
             continue
         try:
             abandoned = lock_descriptor(handle, blocking=False)
-        except OSError:  # this disk has no locks: nobody knows
+        except OSError:  # this disk has no locks: it is unknown
             abandoned = False
         finally:
             os.close(handle)

@@ -1,4 +1,4 @@
-"""The learner of a run by the clock: it follows the run file, learns every round once and in order, and makes plans.
+"""The learner of a run in real time: it follows the run file, learns every round once and in order, and makes plans.
 
 It needs nothing but the run file and its assignment, and leaves nothing but plans and checkpoints: whoever acts writes
 those into the run file. Started again, it continues from the newest checkpoint and the rounds since. The plans that

@@ -1,4 +1,4 @@
-"""The process that learns, started and told by the one that acts.
+"""The process that learns, started and directed by the one that acts.
 
 It reads its assignment from its standard input, and afterwards when to look for new rounds. When that pipe is closed
 the process that acts has ended, in whatever way, and so does this one. What it raises is left in `said.json` beside its
@@ -30,7 +30,7 @@ SAID, CLASS = "said.json", "class.json"
 RAISED = 3  # exit status of a learner that raised; any other end is that of a process that was killed
 AS_IT_IS = Scheduling("usual", "It runs in the class of the process that acts before that took a higher one.")
 AGAIN = "it is started again, and acting continues meanwhile."
-IDLE = 1.0  # seconds after which it looks for rounds although it was not told of any
+IDLE = 1.0  # seconds after which it looks for rounds although none was announced
 
 
 class Ear(threading.Thread):
@@ -57,7 +57,7 @@ class Ear(threading.Thread):
             self.end()
 
     def end(self) -> None:
-        """End this process: nobody needs what is being computed."""
+        """End this process: what is being computed is no longer needed."""
         os._exit(0)
 
 

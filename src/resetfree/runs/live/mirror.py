@@ -101,8 +101,8 @@ class Mirror(Closes):
 
     def _insert(self, table: str, rows: list[Any]) -> None:
         if rows:
-            places = ", ".join("?" * len(rows[0]))
-            self._connection.executemany(f"INSERT INTO {table} VALUES ({places})", map(_row, rows))
+            slots = ", ".join("?" * len(rows[0]))
+            self._connection.executemany(f"INSERT INTO {table} VALUES ({slots})", map(_row, rows))
 
 
 def _parts(table: str, cursor: sqlite3.Cursor) -> Iterator[bytes]:

@@ -1,6 +1,6 @@
 """The process that talks to a learner on Ray (extra ray), in the place of one that learns here: it never computes long.
 
-It is started and told by the process that acts, as a learner here is, and leaves the same messages beside the boards.
+The process that acts starts and directs it, as a learner here, and it leaves the same messages beside the boards.
 An actor that died, or hangs (`hanging`), is replaced by a new one. If the cluster is lost, this process ends and is
 started again (Ray would end it anyway), and waits until the cluster answers. Sentences for the user go to its standard
 output, each after the field `restart` of its note and a tab.
@@ -28,8 +28,8 @@ from resetfree.core.system import Activity, activity
 from resetfree.runs.live.assignment import FIRST, PLAYERS, raw_message, receive
 from resetfree.runs.live.board import Board
 from resetfree.runs.live.hanging import TICK, Progress, Vigil, given_up
+from resetfree.runs.live.learner_location import RayLearner
 from resetfree.runs.live.learner_process import AGAIN, CHECKPOINTS, CLASS, IDLE, PLANS, RAISED, SAID, Ear, leave, said
-from resetfree.runs.live.places import RayLearner
 from resetfree.runs.live.relay import LearnerRaised, Relay
 from resetfree.runs.live.remote_learner import RemoteLearner, this_machine
 
@@ -39,11 +39,11 @@ STARTS = 3  # tries to start Ray on this machine
 GONE = "lost.json"  # beside the boards while the cluster is lost
 SLICE = 0.5  # seconds after which a wait looks whether the run has ended
 LEAST_PAUSE, MOST_PAUSE = 0.05, 10.0  # seconds before an actor is replaced, or a cluster is looked for again
-LONG = 60.0  # seconds without a place for the actor that are worth a word
+LONG = 60.0  # seconds without a node for the actor after which a message is due
 PATIENCE = 300.0  # seconds that this process may wait for Ray in one piece: to be started, or joined
 UNAVAILABLE = 60.0  # seconds in which an actor that cannot be reached may come back;
 HEADLESS = 10.0  # the same if the head of its cluster could not be reached meanwhile, as after a power failure
-SILENT = 10.0  # seconds without an answer that are worth a word; the next one is due after twice as long
+SILENT = 10.0  # seconds without an answer after which a message is due; the next one is due after twice as long
 PULSE = "pulse"  # the method that is answered while another one works, and its concurrency group
 FAREWELL = 4.0  # seconds in which the cluster may be left
 
@@ -152,7 +152,7 @@ class RayLink:
         while True:
             try:
                 return self._answer(getattr(self._actor, method).remote(*arguments))
-            except errors.ActorUnavailableError as error:  # it may have been asked or not: asking twice does no harm
+            except errors.ActorUnavailableError as error:  # the call may have arrived or not: a second one does no harm
                 since = time.monotonic() if since is None else since
                 headless = headless or not self._has_head()
                 if time.monotonic() - since > (HEADLESS if headless else UNAVAILABLE):
@@ -183,7 +183,7 @@ class RayLink:
         return answer
 
     def _watch(self) -> None:
-        """Look whether the actor goes on with what it was asked; raises ActorHung."""
+        """Look whether the actor goes on with its call; raises ActorHung."""
         if self._pulse is None:
             self._pulse = self._actor.pulse.options(concurrency_group=PULSE).remote()
         doing = activity(self._pid) if self._pid else None

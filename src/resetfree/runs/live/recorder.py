@@ -49,7 +49,7 @@ class Recorder(Closes):
     watch: for standing still, after the rounds so far.
     pause: seconds that a round waits, in which the thread that acts has the interpreter to itself for its next step.
 
-    `stuck` is the watch's sentence when it finds the run stuck, until somebody takes it.
+    `stuck` is the watch's sentence when it finds the run stuck, until the thread that acts takes it.
     """
 
     def __init__(

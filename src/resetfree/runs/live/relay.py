@@ -31,7 +31,7 @@ class LearnerRaised(ResetFreeError):
 
 
 class Relay(Closes):
-    """What one learner elsewhere has been sent, and what came of it; a new learner gets a new one.
+    """What one learner elsewhere has been sent, and the result; a new learner gets a new one.
 
     plans, checkpoints: the boards.
     """
@@ -62,8 +62,8 @@ class Relay(Closes):
         """
         with runfile.sentences(self._file):
             rounds, last, more = rounds_after(self._connection, self.acknowledged)
-        asked = {"last": last, "more": more, "ending": ending and not more, "first": first, **self._taken}
-        answer = decode(self._call("work", encode(asked), rounds), {})
+        request = {"last": last, "more": more, "ending": ending and not more, "first": first, **self._taken}
+        answer = decode(self._call("work", encode(request), rounds), {})
         self.acknowledged = int(answer["k"])
         for name, board in self._boards.items():
             if (found := answer[name]) is not None and found["number"] > self._taken[name]:

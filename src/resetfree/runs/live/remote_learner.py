@@ -1,8 +1,8 @@
-"""A learner on another machine, and what it is asked: everything comes and goes as plain bytes (`core.plain_tree`).
+"""A learner on another machine, and its calls: everything comes and goes as plain bytes (`core.plain_tree`).
 
 It is given the beginning of a run file in parts, then rounds, of which it keeps a copy (`mirror`); the `Learner` that
 follows the copy is the one that follows a run file here. Every answer says which round is the newest that it has, and
-holds the newest plan and checkpoint that the asking side lacks. So each question may be asked again after its answer
+holds the newest plan and checkpoint that the asking side lacks. So each request may be repeated after its answer
 was lost.
 """
 
@@ -110,14 +110,14 @@ class RemoteLearner:
         """
         assert self._mirror is not None
         self._advance()
-        asked = decode(request, {})
+        given = decode(request, {})
         k = self._mirror.add(rounds)
-        raised = None if asked["more"] or k < asked["last"] else self._learn(asked)
-        plan, checkpoint = self._plans.after(asked["plan"]), self._checkpoints.after(asked["checkpoint"])
+        raised = None if given["more"] or k < given["last"] else self._learn(given)
+        plan, checkpoint = self._plans.after(given["plan"]), self._checkpoints.after(given["checkpoint"])
         return encode({"k": k, "plan": plan, "checkpoint": checkpoint, "raised": raised})
 
     def close(self) -> bytes:
-        """Remove what it has written; nothing more may be asked."""
+        """Remove what it has written; no further call is allowed."""
         if self._learner is not None:
             self._learner.close()
         if self._mirror is not None:
@@ -128,16 +128,16 @@ class RemoteLearner:
     def _advance(self) -> None:
         self._progress += 1
 
-    def _learn(self, asked: dict[str, Any]) -> dict[str, Any] | None:
+    def _learn(self, given: dict[str, Any]) -> dict[str, Any] | None:
         assert self._mirror is not None
         try:
             if self._learner is None:  # not before: all rounds so far are there now
                 assignment = Assignment.receive(io.BytesIO(self._assigned))
                 here = dataclasses.replace(assignment, file=self._mirror.path)
                 self._learner = Learner(here, self._plans, self._checkpoints, self._advance)
-            if asked["first"] is not None:
-                self._learner.begin(asked["first"]["start"])
-            self._learner.work(ending=asked["ending"])
+            if given["first"] is not None:
+                self._learner.begin(given["first"]["start"])
+            self._learner.work(ending=given["ending"])
         except Exception as error:  # players may raise anything
             return said(error)
         return None

@@ -32,11 +32,11 @@ from resetfree.runs.live.board import Board
 from resetfree.runs.live.hanging import TICK, Progress, Vigil, given_up
 
 LEAST_PAUSE, MOST_PAUSE = 0.05, 10.0  # seconds before a learner is started again
-PATIENCE = 5.0  # seconds in which a learner must end when it is told to
+PATIENCE = 5.0  # seconds in which a learner must end when it is requested to
 LOOKING, ENDING = message(LOOK), message(END)
 
 
-class Told(NamedTuple):
+class Report(NamedTuple):
     """A sentence about the learner."""
 
     what: str
@@ -46,14 +46,14 @@ class Told(NamedTuple):
 class Supervisor(Closes):
     """The learner of a run, kept alive. `plans` and `checkpoints` are its boards, and `folder` theirs.
 
-    `told` are sentences about what happened since the last look; `failure` is what ended the learner for good.
+    `reports` are sentences about what happened since the last look; `failure` is what ended the learner for good.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.plans, self.checkpoints = Board.make(folder / process.PLANS), Board.make(folder / process.CHECKPOINTS)
         self._progress = Progress.make(folder)
-        self.told: list[Told] = []
+        self.reports: list[Report] = []
         self.failure: ResetFreeError | None = None
         self.starts = 0  # how often it was started
         self._first = b""  # the message that says where round 1 starts
@@ -188,7 +188,7 @@ class Supervisor(Closes):
                 with self._child.stdout as sentences:
                     for line in sentences:
                         restart, _, sentence = line.decode(errors="replace").strip("\n").partition("\t")
-                        self.told.append(Told(sentence, restart))
+                        self.reports.append(Report(sentence, restart))
             status = self._child.wait()
             if self._ending.is_set():
                 return
@@ -200,9 +200,9 @@ class Supervisor(Closes):
                 if not vigil.hung():
                     self.failure = RunError(given_up(self._hung))
                     return
-                self.told.append(Told(f"The learner hung ({self._hung}) and was killed: {process.AGAIN}", "hung"))
+                self.reports.append(Report(f"The learner hung ({self._hung}) and was killed: {process.AGAIN}", "hung"))
             elif status != ray_process.LOST:  # which has said why
-                self.told.append(Told(f"The learner ended ({_why(status)}): {process.AGAIN}", "ended"))
+                self.reports.append(Report(f"The learner ended ({_why(status)}): {process.AGAIN}", "ended"))
             if time.monotonic() - begun > MOST_PAUSE:  # it is not its start that fails
                 pause = LEAST_PAUSE
             if self._ending.wait(pause):

@@ -1,6 +1,6 @@
 """Diagnostics of a run's settings from its columns, during or after the run; each is one sentence.
 
-Legend: a life is the number of steps from a start or a reset to the next reset.
+Legend: a stretch is the number of steps from a start or a reset to the next reset.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-RECENT = 12  # lives that are used: earlier ones say little about the current policy
-LEAST = 4  # fewer lives give no warning
+RECENT = 12  # stretches that are used: earlier ones say little about the current policy
+LEAST = 4  # fewer give no warning
 FARTHER = 4  # times as far as now is the most that is advised: the time to plan grows with it
 
 
-def lives(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.int64]:
+def steps_between_resets(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.int64]:
     """Steps between resets, over the ends of episodes: `steps` and `reset` of every round (`Run.columns`).
 
-    >>> lives({"steps": np.array([10, 4, 10, 10, 7]), "reset": np.array([0, 1, 0, 0, 1])}).tolist()
+    >>> steps_between_resets({"steps": np.array([10, 4, 10, 10, 7]), "reset": np.array([0, 1, 0, 0, 1])}).tolist()
     [14, 27]
     """
     steps = np.asarray(columns["steps"], dtype=np.int64).cumsum()
@@ -31,7 +31,7 @@ def past_horizon(columns: Mapping[str, NDArray[Any]], planning: int) -> str | No
     """A warning if at least half of the last resets came later than the planning horizon, otherwise None.
 
     A danger beyond the planning horizon costs nothing in any plan: a cart may drift for 150 steps before it hits the
-    rail. The last 12 lives are used, if there are at least 4.
+    rail. The last 12 stretches are used, if there are at least 4.
 
     planning: steps that the player plans ahead: its setting `planning`, or the horizon of an episode without one.
 
@@ -42,7 +42,7 @@ def past_horizon(columns: Mapping[str, NDArray[Any]], planning: int) -> str | No
     >>> past_horizon(played, 150) is None
     True
     """
-    recent = lives(columns)[-RECENT:]
+    recent = steps_between_resets(columns)[-RECENT:]
     late = recent[recent > planning]
     if len(recent) < LEAST or 2 * len(late) < len(recent):
         return None

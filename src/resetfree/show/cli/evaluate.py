@@ -18,9 +18,9 @@ from resetfree.core.errors import InvalidInput
 from resetfree.problems.contract import Problem
 from resetfree.problems.resolve import full_name, parse_options
 from resetfree.problems.world import find_world
-from resetfree.runs.followed import followed
 from resetfree.runs.recall import recall
 from resetfree.runs.result import Run
+from resetfree.runs.trusted_options import trusted_options
 from resetfree.show.cli.common import FILE, as_record, emit, player_options, settings
 from resetfree.show.cli.common import as_json as json_option
 from resetfree.show.cli.help_pages import Documented
@@ -132,14 +132,14 @@ def _found(
             raise InvalidInput("The option '--set' needs a PROBLEM. Got '--set' alone instead.")
         if run.problem is None:
             if ":" not in run.spec["problem"]:
-                followed(run.spec, None, file)  # raises if an option is too large
+                trusted_options(run.spec, None, file)  # raises if an option is too large
             raise InvalidInput(
                 f"The run in '{file}' is of '{run.spec['problem']}', and a file never makes code run: "
                 f"name it yourself, resetfree evaluate {file} {run.spec['problem']}."
             )
         return run.policy, run.problem, run, True
     same_name = full_name(problem) == run.spec["problem"]
-    given = followed(run.spec, options, file) if same_name else options
+    given = trusted_options(run.spec, options, file) if same_name else options
     world = opened.enter_context(find_world(problem, given))
     same = world.fingerprint == run.spec["fingerprint"]
     return recall(run, world.problem if same else None), world.problem, run, same

@@ -66,7 +66,7 @@ class Documented(click.Command):
 
 
 class DocumentedGroup(Documented, click.Group):
-    """Commands under headings; without any, its help, which is no error: nothing was asked, so nothing failed."""
+    """Commands under headings; without any, its help, with exit status 0."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)

@@ -1,4 +1,4 @@
-"""`resetfree machine`: a machine that lives by the clock in a program of its own, to learn on over a wire."""
+"""`resetfree machine`: a machine that runs in real time in a program of its own, to learn on over a wire."""
 
 from __future__ import annotations
 

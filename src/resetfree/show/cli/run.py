@@ -25,12 +25,12 @@ from resetfree.problems.operators import CHANNELS, OperatorReset
 from resetfree.problems.resolve import full_name, in_family, is_machine, option_names, parse_options
 from resetfree.problems.world import World
 from resetfree.runs.file.ledger import read, read_episodes_of, read_spec_of
-from resetfree.runs.followed import followed
 from resetfree.runs.learn import fulfil
-from resetfree.runs.live.places import Place, RayLearner, is_on_ray
+from resetfree.runs.live.learner_location import LearnerLocation, RayLearner, is_on_ray
 from resetfree.runs.request import EPISODES, FROM, OPTIONS, RunRequest
 from resetfree.runs.setup import split_settings
 from resetfree.runs.tracking import tracked
+from resetfree.runs.trusted_options import trusted_options
 from resetfree.show.cli.common import FILE, emit, tensorboard_option
 from resetfree.show.cli.common import as_json as json_option
 from resetfree.show.cli.help_pages import Documented
@@ -45,7 +45,7 @@ Settings = dict[str, dict[str, Any]]
 AT_LEAST_1, AT_LEAST_0 = click.IntRange(min=1), click.IntRange(min=0)
 # What ends a run, and what a run has spent of it.
 LIMITS: dict[str, Callable[[rf.Run], float]] = {
-    "max_resets": lambda run: (int(run.realised_resets[-1]) if len(run) else 0) + len(run.asked),
+    "max_resets": lambda run: (int(run.realised_resets[-1]) if len(run) else 0) + len(run.requested_resets),
     "steps": lambda run: int(run.columns["steps"].sum()),
     "seconds": lambda run: round(run.seconds, 1),
 }
@@ -241,7 +241,7 @@ class _Command:
             self.operator or nullcontext(),
             nullcontext(progress) if board is None else tracked(progress, board, world, episodes, before) as note,
         ):
-            who = self.operator or _asked_by(world)
+            who = self.operator or _operator_of(world)
             operator = None if who is None else progress.watching(who)
             return fulfil(request.changed("around", progress=note, operator=operator), world)
 
@@ -268,7 +268,7 @@ def _filmed(world: World, most: int | None, request: RunRequest) -> AbstractCont
         return nullcontext()
     file, at_rate = request.where.path, request.when.rate is not None
     assert file is not None
-    return filmed(world, most, file, resume=request.where.resume, by_the_clock=at_rate)
+    return filmed(world, most, file, resume=request.where.resume, real_time=at_rate)
 
 
 def _default_file(problem: str, words: Mapping[str, Any]) -> Path:
@@ -324,7 +324,7 @@ def _resumed(request: RunRequest, pairs: Mapping[str, Any], silent: Sequence[str
     if spec["problem"] != problem:
         raise RunError(f"The run file '{file}' holds a run of '{spec['problem']}', not of '{problem}'.")
     given = {key.removeprefix("problem."): value for key, value in pairs.items()}
-    own, who = followed(spec, given, file), request.who
+    own, who = trusted_options(spec, given, file), request.who
     settings: Settings = {}
     for role in BASES:
         named = spec[role]["name"] if role in silent else getattr(who, role)
@@ -358,7 +358,7 @@ def _hertz(rate: str | None) -> float | str | None:
         ) from None
 
 
-def _place_of(learner: str, pairs: Sequence[str]) -> tuple[Place, dict[str, Any]]:
+def _place_of(learner: str, pairs: Sequence[str]) -> tuple[LearnerLocation, dict[str, Any]]:
     """Where `--learner` says that it learns, with its own settings (learner.KEY=VALUE), and the other pairs."""
     given = parse_options(pairs)
     own = {key: value for key, value in given.items() if key.startswith(LEARNER)}
@@ -387,7 +387,7 @@ def _require_operator(problem: str, file: Path) -> None:
         )
 
 
-def _asked_by(world: World) -> OperatorReset | None:
+def _operator_of(world: World) -> OperatorReset | None:
     """The person whom the problem itself asks, None if it asks none."""
     own = getattr(world.problem, "operator", None)
     return own if isinstance(own, OperatorReset) else None

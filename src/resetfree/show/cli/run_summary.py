@@ -32,7 +32,7 @@ DECISIONS = 5  # latest decisions of the primal player that are shown
 NOTES = 5  # latest notes about the problem that are shown
 NO_GUARANTEE = "no guarantee"
 MUCH_LESS = 0.75  # of the bound on all expected resets: a bound on the recent ones that is not below it says little
-LONG = 0.5  # seconds: a shorter pause is not worth a line
+LONG = 0.5  # seconds: a shorter pause is not shown
 
 
 def show(console: Console, run: Run, data: Mapping[str, Any]) -> None:
@@ -60,7 +60,7 @@ def headline(run: Run) -> str:
     fell = np.flatnonzero(run.columns["reset"])
     played, of = len(run), "" if len(run) == run.episodes else f" of {run.episodes:,}"
     when = f"{played:,}{of} episode{'' if run.episodes == 1 else 's'}"
-    besides = "" if not run.asked else f", and {len(run.asked):,} asked for when it was stuck"
+    besides = "" if not run.requested_resets else f", and {len(run.requested_resets):,} requested when it was stuck"
     count = counted(len(fell), "reset")
     since = ""
     if len(fell):
@@ -142,10 +142,10 @@ def _rows(run: Run, data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _resets(data: Mapping[str, Any], k: int) -> Iterator[tuple[str, str]]:
-    """The rows about resets: how many were asked for, predicted and are to be expected, and how far they are apart."""
+    """The rows about resets: how many were requested, predicted and are to be expected, and how far they are apart."""
     if data["asked_resets"]:
         total = data["realised_resets"] + data["asked_resets"]
-        yield "asked for", f"{data['asked_resets']} more when it was stuck: {total} in all"
+        yield "requested", f"{data['asked_resets']} more when it was stuck: {total} in all"
     if data["predicted_resets"] is not None:
         yield "predicted", f"{number(data['predicted_resets'])} ({_foresight(data).in_short})"
     yield "expected", _expected(data, k)
@@ -241,7 +241,7 @@ def summary(run: Run, max_resets: int | None = None) -> dict[str, Any]:
             "regret": regret,
             "resets": resets,
             "realised_resets": tally.resets,
-            "asked_resets": len(run.asked),
+            "asked_resets": len(run.requested_resets),
             "predicted_resets": foreseen.predicted,
             "goals": tally.goals if "goals" in run.columns else None,
             "after_goal": spec.get("after_goal") or None,

@@ -16,7 +16,7 @@ from resetfree.show.cli.help_pages import Documented
 from resetfree.show.cli.wording import counted
 from resetfree.show.film.film_files import MOST_BYTES
 from resetfree.show.film.film_plan import MOST_FALLS, MOST_FRAMES
-from resetfree.show.film.filming import film_run, told
+from resetfree.show.film.filming import film_run, titles_in_words
 from resetfree.show.film.pictures_of_runs import SIDE
 
 BOUNDS = f"at most {MOST_FRAMES} frames of {SIDE} pixels and {MOST_BYTES / 1e6:g} MB"
@@ -60,6 +60,6 @@ def watch(runfile: Path, problem: str | None, out: Path, options: Sequence[str],
         size = f"{film.width} x {film.height} pixels, {film.bytes / 1e6:.2f} MB"
         words = f"{film.path}: {film.seconds:.0f} s, {counted(film.frames, 'frame')}, {size}"
         console.print(Text(words), soft_wrap=True)
-        console.print(Text(f"It shows {told(made.titles)}.", style="dim"))
+        console.print(Text(f"It shows {titles_in_words(made.titles)}.", style="dim"))
 
     emit(data, as_json, show)

@@ -1,7 +1,8 @@
-"""The moments of a run that a film shows: its first life, falls, and its last life.
+"""The moments of a run that a film shows: its first rollout, resets, and its last rollout.
 
-Legend: a life begins with a reset (or with the run) and ends with a fall (or with the run); a moment (k, h) is the
-state after h actions of episode k. Since an episode begins where the one before ended, h = 0 only begins lives.
+Legend: a rollout begins with a reset (or with the run) and ends at the next (or with the run); titles call it a life. A
+moment (k, h) is the state after h actions of episode k. Since an episode begins where the one before ended, h = 0 only
+begins rollouts.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from resetfree.runs.result import Run
 
 MOST_FRAMES = 600  # of a film
 MOST_FALLS = 10  # that are shown; of more, they are spread over the run
-LONGEST_LIFE = 200_000  # steps: the end of a longer life would take too long to play again
+LONGEST_ROLLOUT = 200_000  # steps: the end of a longer rollout would take too long to play again
 BEFORE_A_FALL = 40  # frames that lead to a fall, at most
-AT_AN_END = 120  # frames of the first and of the last life, at most
+AT_AN_END = 120  # frames of the first and of the last rollout, at most
 
 Moment = tuple[int, int]
 
 
-class FilmedLife(NamedTuple):
+class FilmedRollout(NamedTuple):
     """Episodes from one reset to the next."""
 
     first: int  # its first episode, from 1
@@ -41,48 +42,50 @@ class FilmScene(NamedTuple):
     fell: bool  # whether its last moment is a fall
 
 
-def lives_of(run: Run) -> list[FilmedLife]:
-    """The lives of a run, in order.
+def rollouts_of(run: Run) -> list[FilmedRollout]:
+    """The rollouts of a run, in order.
 
     >>> import resetfree as rf
-    >>> [life[:3] for life in lives_of(rf.learn("grid-v0", episodes=6))]
+    >>> [rollout[:3] for rollout in rollouts_of(rf.learn("grid-v0", episodes=6))]
     [(1, 1, True), (2, 4, True), (5, 5, True), (6, 6, False)]
     """
     fell = np.flatnonzero(run.columns["reset"]) + 1
-    asked = [one.k for one in run.interventions if 0 < one.k < len(run)]  # also "resume" and "stuck" begin a life
-    ends = sorted({*fell.tolist(), *asked, *([len(run)] if len(run) else [])})
+    requested = [
+        one.k for one in run.interventions if 0 < one.k < len(run)
+    ]  # also "resume" and "stuck" begin a rollout
+    ends = sorted({*fell.tolist(), *requested, *([len(run)] if len(run) else [])})
     steps = np.concatenate([[0], run.columns["steps"].cumsum()])
     falls = set(fell.tolist())
     return [
-        FilmedLife(first + 1, last, last in falls, int(steps[last] - steps[first]))
+        FilmedRollout(first + 1, last, last in falls, int(steps[last] - steps[first]))
         for first, last in zip([0, *ends], ends, strict=False)
     ]
 
 
 def scenes_of(run: Run) -> list[FilmScene]:
     """The scenes of a run's film, with at most `MOST_FRAMES` moments; raises InvalidInput for an empty run."""
-    lives, steps = lives_of(run), run.columns["steps"]
-    if not lives:
+    rollouts, steps = rollouts_of(run), run.columns["steps"]
+    if not rollouts:
         raise InvalidInput("A film needs a run of at least one episode. Got none instead.")
-    falls = [i for i, life in enumerate(lives) if life.fell]
+    falls = [i for i, rollout in enumerate(rollouts) if rollout.fell]
     shown = spread(falls, MOST_FALLS)
     each = min(BEFORE_A_FALL, (MOST_FRAMES - 2 * AT_AN_END) // max(len(shown), 1))
     scenes = []
-    if 0 not in shown or lives[0].steps > each:
-        start = _moments(lives[0], steps, slice(0, min(AT_AN_END, lives[0].steps)))
+    if 0 not in shown or rollouts[0].steps > each:
+        start = _moments(rollouts[0], steps, slice(0, min(AT_AN_END, rollouts[0].steps)))
         scenes.append(FilmScene("the first life", start, False))
     for number, i in enumerate(falls, 1):
         if i in shown:
             title = f"{'the first life, ' if i == 0 else ''}reset {number:,} of {len(falls):,}"
-            scenes.append(FilmScene(title, _moments(lives[i], steps, slice(-each, None)), True))
-    last = lives[-1]
-    if not last.fell and len(lives) > 1:
-        whole = last.steps <= LONGEST_LIFE
+            scenes.append(FilmScene(title, _moments(rollouts[i], steps, slice(-each, None)), True))
+    last = rollouts[-1]
+    if not last.fell and len(rollouts) > 1:
+        whole = last.steps <= LONGEST_ROLLOUT
         part = slice(-AT_AN_END, None) if whole else slice(0, AT_AN_END)
         scenes.append(
             FilmScene("the last life" if whole else "how the last life began", _moments(last, steps, part), False)
         )
-    elif not last.fell and last.steps > AT_AN_END and last.steps <= LONGEST_LIFE:
+    elif not last.fell and last.steps > AT_AN_END and last.steps <= LONGEST_ROLLOUT:
         scenes.append(FilmScene("how it ended", _moments(last, steps, slice(-AT_AN_END, None)), False))
     return scenes
 
@@ -98,13 +101,13 @@ def spread(these: Sequence[int], most: int) -> list[int]:
     return [these[i] for i in np.linspace(0, len(these) - 1, most).round().astype(int).tolist()]
 
 
-def _moments(life: FilmedLife, steps: NDArray[Any], part: slice) -> tuple[Moment, ...]:
-    """A part of the moments of a life, from 0 to its number of steps, without listing all of them."""
-    ends = np.cumsum(steps[life.first - 1 : life.last])
-    return tuple(_located(life, ends, range(life.steps + 1)[part]))
+def _moments(rollout: FilmedRollout, steps: NDArray[Any], part: slice) -> tuple[Moment, ...]:
+    """A part of the moments of a rollout, from 0 to its number of steps, without listing all of them."""
+    ends = np.cumsum(steps[rollout.first - 1 : rollout.last])
+    return tuple(_located(rollout, ends, range(rollout.steps + 1)[part]))
 
 
-def _located(life: FilmedLife, ends: NDArray[Any], at: Sequence[int]) -> Iterator[Moment]:
+def _located(rollout: FilmedRollout, ends: NDArray[Any], at: Sequence[int]) -> Iterator[Moment]:
     for t in at:
-        i = int(np.searchsorted(ends, t))  # the episode in which step t of the life lies
-        yield life.first + i, t - (int(ends[i - 1]) if i else 0)
+        i = int(np.searchsorted(ends, t))  # the episode in which step t of the rollout lies
+        yield rollout.first + i, t - (int(ends[i - 1]) if i else 0)

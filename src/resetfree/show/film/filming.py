@@ -50,12 +50,12 @@ def titles_of(frames: list[Frame]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one.left for one in frames))
 
 
-def told(titles: Sequence[str]) -> str:
+def titles_in_words(titles: Sequence[str]) -> str:
     """The scenes of a film in few words.
 
-    >>> told(["the first life, reset 1 of 3", "reset 2 of 3", "reset 3 of 3", "the last life"])
+    >>> titles_in_words(["the first life, reset 1 of 3", "reset 2 of 3", "reset 3 of 3", "the last life"])
     'the first life, 3 resets with the steps before them, the last life'
-    >>> told(["reset 1", "the last life"]), told(["the first life", "how it ended"])
+    >>> titles_in_words(["reset 1", "the last life"]), titles_in_words(["the first life", "how it ended"])
     ('a reset with the steps before it, the last life', 'the first life, how it ended')
     """
     n = sum("reset" in title for title in titles)

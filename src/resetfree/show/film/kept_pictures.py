@@ -50,9 +50,9 @@ KeptScene = tuple[dict[str, Any], list[bytes]]  # title, steps, and whether it e
 
 
 class KeptScenes(NamedTuple):
-    """What was kept of a run: the lives so far, and scenes."""
+    """What was kept of a run: the number of rollouts so far, and scenes."""
 
-    lives: int = 0
+    rollouts: int = 0
     scenes: Sequence[KeptScene] = ()
 
 
@@ -69,18 +69,18 @@ class FilmedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
     ) -> None:
         super().__init__(env)
         self._problem, self._most, self._save, self._saved = problem, most, save, time.monotonic()
-        self._latest: deque[tuple[int, Picture]] = deque(maxlen=most)  # steps of the life so far, and pictures
-        self._step, self.lives = 0, before.lives
+        self._latest: deque[tuple[int, Picture]] = deque(maxlen=most)  # steps of the rollout so far, and pictures
+        self._step, self.rollouts = 0, before.rollouts
         self.scenes = [scene for scene in before.scenes if scene[0]["title"] != LAST]
 
     def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
-        """Keep what led to this reset, and begin a new life; a restart after a goal, which has no seed, is none."""
+        """Keep what led to this reset, and begin a new rollout; a restart after a goal, which has no seed, is none."""
         if "seed" not in options:
             return self.env.reset(**options)
-        self._keep(f"reset {self.lives:,}", fell=True)
+        self._keep(f"reset {self.rollouts:,}", fell=True)
         self._latest.clear()
         found = self.env.reset(**options)
-        self.lives, self._step = self.lives + 1, 0
+        self.rollouts, self._step = self.rollouts + 1, 0
         self._look()
         return found
 
@@ -89,7 +89,7 @@ class FilmedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         found = self.env.step(action)
         self._step += 1
         self._look()
-        if self.lives == 1 and self._step == self._most:
+        if self.rollouts == 1 and self._step == self._most:
             self._keep("the first life", fell=False)
         if time.monotonic() - self._saved > EVERY:
             with suppress(OSError, ResetFreeError):  # it is only to be watched: the end of the run says what is wrong
@@ -98,8 +98,8 @@ class FilmedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         return found
 
     def kept(self) -> KeptScenes:
-        """The scenes so far, and the end of the life that is going on."""
-        return KeptScenes(self.lives, _some([*self.scenes, *self._scene(LAST, fell=False)]))
+        """The scenes so far, and the end of the rollout that is going on."""
+        return KeptScenes(self.rollouts, _some([*self.scenes, *self._scene(LAST, fell=False)]))
 
     def _look(self) -> None:
         picture = rendered(self._problem)
@@ -123,7 +123,7 @@ def _some(scenes: list[KeptScene]) -> list[KeptScene]:
 
 
 @contextmanager
-def filmed(world: World, most: int | None, file: Path, *, resume: bool, by_the_clock: bool) -> Iterator[None]:
+def filmed(world: World, most: int | None, file: Path, *, resume: bool, real_time: bool) -> Iterator[None]:
     """While a run is played, keep its pictures around resets; at its end, also an early one, write them beside it.
 
     most: pictures before each reset; None to keep none. A map needs none: it is drawn from the run file.
@@ -135,7 +135,7 @@ def filmed(world: World, most: int | None, file: Path, *, resume: bool, by_the_c
         return
     if not isinstance(problem, GymProblem):
         raise InvalidInput(f"'{world.name}' has neither a map nor an environment that draws it: leave out --film.")
-    if by_the_clock:
+    if real_time:
         raise InvalidInput("Pictures take longer than a deadline allows: leave out --film or --rate.")
     prepare_to_render(problem.env, problem.name)
     _try_out(problem)
@@ -181,7 +181,7 @@ def _write(kept: KeptScenes, file: Path) -> None:
         sentences(file),
     ):
         run = _identity(read_spec(connection, file))
-    index = {"run": run, "lives": kept.lives, "scenes": [about for about, _ in kept.scenes]}
+    index = {"run": run, "lives": kept.rollouts, "scenes": [about for about, _ in kept.scenes]}
     with drafted(beside(file)) as draft, zipfile.ZipFile(draft, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(INDEX, json.dumps(index))
         for i, (_, pictures) in enumerate(kept.scenes):

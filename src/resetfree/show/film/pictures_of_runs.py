@@ -1,6 +1,6 @@
 """Pictures of the moments of a run: a map with the agent on it, or the environment's own, by playing the record again.
 
-A life of an environment is played again from the seed of its reset, with the actions on record, and every state is
+A rollout of an environment is played again from the seed of its reset, with the actions on record, and every state is
 compared with the record: a picture of what did not happen is never shown. No code is run because a file names it.
 """
 
@@ -26,7 +26,7 @@ from resetfree.problems.operators import Automatic
 from resetfree.runs.file import runfile
 from resetfree.runs.file.recorded import RecordedRound, check_episode
 from resetfree.runs.result import Run
-from resetfree.show.film.film_plan import FilmedLife, Moment, lives_of
+from resetfree.show.film.film_plan import FilmedRollout, Moment, rollouts_of
 from resetfree.show.report.style import BLUE, EDGE, GREY, PIT, WALL, YELLOW
 
 Picture = Image.Image
@@ -67,10 +67,10 @@ def _rounds(run: Run, first: int, last: int) -> Iterator[RecordedRound]:
 # --- maps -------------------------------------------------------------------------------------------------------------
 def _drawn(run: Run, mdp: FiniteMDP, moments: Collection[Moment]) -> Iterator[tuple[Moment, Picture]]:
     wanted, background, problem = set(moments), drawn_map(mdp), run.problem_again()
-    for life in _filmed(run, wanted):
+    for rollout in _filmed(run, wanted):
         path: list[int] = []
-        episodes = [k for k, _ in wanted if life.first <= k <= life.last]
-        first = max(min(episodes) - TRAIL, life.first)
+        episodes = [k for k, _ in wanted if rollout.first <= k <= rollout.last]
+        first = max(min(episodes) - TRAIL, rollout.first)
         for played in _rounds(run, first, max(episodes)):
             check_episode(problem, played)
             states = played.episode.states.tolist()
@@ -80,10 +80,10 @@ def _drawn(run: Run, mdp: FiniteMDP, moments: Collection[Moment]) -> Iterator[tu
                     yield (played.k, h), with_agent(background, mdp, path)
 
 
-def _filmed(run: Run, wanted: set[Moment]) -> list[FilmedLife]:
-    """The lives that have wanted moments."""
+def _filmed(run: Run, wanted: set[Moment]) -> list[FilmedRollout]:
+    """The rollouts that have wanted moments."""
     episodes = {k for k, _ in wanted}
-    return [life for life in lives_of(run) if any(life.first <= k <= life.last for k in episodes)]
+    return [rollout for rollout in rollouts_of(run) if any(rollout.first <= k <= rollout.last for k in episodes)]
 
 
 def drawn_map(mdp: FiniteMDP, most: int = SIDE) -> Picture:
@@ -135,7 +135,7 @@ class RecordedActions(Policy):
 
 def _played_again(run: Run, problem: GymProblem, moments: Collection[Moment]) -> Iterator[tuple[Moment, Picture]]:
     if "timing" in run.spec:
-        raise InvalidInput("A run by the clock or with a delay is not played again: film it while it runs, --film N.")
+        raise InvalidInput("A run in real time or with a delay is not played again: film it while it runs, --film N.")
     wanted, chance = set(moments), np.random.default_rng(run.spec["seed"])
     twin = problem.twin()
     if run.path is not None:
@@ -143,7 +143,7 @@ def _played_again(run: Run, problem: GymProblem, moments: Collection[Moment]) ->
             saved = runfile.read_problem(connection, run.path)
         if saved:
             twin.restore(saved)
-    lives = {life.first: life for life in _filmed(run, wanted)}
+    rollouts = {rollout.first: rollout for rollout in _filmed(run, wanted)}
     performed: dict[int, int] = {}
     for one in run.interventions:
         performed[one.k + 1] = performed.get(one.k + 1, 0) + 1  # resets before this episode
@@ -152,27 +152,27 @@ def _played_again(run: Run, problem: GymProblem, moments: Collection[Moment]) ->
             warnings.simplefilter("ignore", Notice)
             for k in range(1, len(run) + 1):
                 seeds = chance.random(performed.get(k, 0)).tolist()
-                if k in lives:
-                    yield from _one_life(run, twin, lives[k], wanted, seeds)
+                if k in rollouts:
+                    yield from _one_rollout(run, twin, rollouts[k], wanted, seeds)
                 chance.bit_generator.advance(twin.n_uniforms)  # type: ignore[attr-defined]  # of this episode
     finally:
         twin.close()
 
 
-def _one_life(
-    run: Run, problem: GymProblem, life: FilmedLife, wanted: set[Moment], seeds: Floats
+def _one_rollout(
+    run: Run, problem: GymProblem, rollout: FilmedRollout, wanted: set[Moment], seeds: Floats
 ) -> Iterator[tuple[Moment, Picture]]:
-    """Play a life again, as far as it is wanted.  seeds: of the resets before it; the last one counts."""
-    last = max(k for k, _ in wanted if k <= life.last)
+    """Play a rollout again, as far as it is wanted.  seeds: of the resets before it; the last one counts."""
+    last = max(k for k, _ in wanted if k <= rollout.last)
     zeros, counted = np.zeros(problem.n_uniforms), isinstance(problem.actions, Choices)
     state = problem.perform_reset(seeds[-1], "start", Automatic()) if len(seeds) else None
     found: list[tuple[Moment, Picture]] = []
-    for played in _rounds(run, life.first, last):
+    for played in _rounds(run, rollout.first, last):
         check_episode(problem, played)
         k = played.k
 
         def look(h: int, k: int = k) -> None:
-            if (k, h) in wanted and (h > 0 or k == life.first):
+            if (k, h) in wanted and (h > 0 or k == rollout.first):
                 found.append(((k, h), rendered(problem)))
 
         same = state is not None and np.array_equal(state, played.s1)

@@ -127,7 +127,7 @@ def _overview(found: list[Section], folder: Path, picture: str | None) -> list[s
     lines = [] if picture is None else [f"![Regret against Resets, a panel per problem]({picture})", ""]
     lines += [
         "Resets, and in brackets Regret: means over seeds. A problem's page has every method, with intervals."
-        + _judged(found, folder),
+        + _comparison(found, folder),
         "",
         _line(["problem", "what it is about", *SHOWN, "fewest resets with a theorem"]),
         _line(["---"] * (3 + len(SHOWN))),
@@ -139,7 +139,7 @@ def _overview(found: list[Section], folder: Path, picture: str | None) -> list[s
     return [*lines, "", "## How to read the tables", "", LEGEND.replace("*:", "\\*:"), "", *tree]
 
 
-def _judged(found: list[Section], folder: Path) -> str:
+def _comparison(found: list[Section], folder: Path) -> str:
     """On how many problems the subject is not dominated, of those where it was played."""
     played = [section for section in found if UNPLAYED not in section.remarks]
     others = [_link(section, folder) for section in played if _beaten(section)]

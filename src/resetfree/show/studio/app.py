@@ -28,7 +28,7 @@ from resetfree.runs.learn import load
 from resetfree.show.report import style
 from resetfree.show.report.html.page import PALETTE, palette
 from resetfree.show.studio import drawing, limits
-from resetfree.show.studio.aside import aside
+from resetfree.show.studio.background import background
 from resetfree.show.studio.catalogue import catalogue
 from resetfree.show.studio.children import ChildFailed
 from resetfree.show.studio.files import NAME, RunFolder, rounds_in
@@ -60,12 +60,12 @@ class Studio:
         self.folder = RunFolder(folder)
         self.sessions = Sessions(self.folder)
         self.watching = 0
-        self._places: set[Path] = set()  # temporary folders of downloads
-        self._tabs = ReportTabs(self.folder.report, self._places.add, self._remove)
+        self._folders: set[Path] = set()  # temporary folders of downloads
+        self._tabs = ReportTabs(self.folder.report, self._folders.add, self._remove)
         self._channels: dict[View, FrameChannel] = {}  # of watched views
         self._opening = threading.Lock()
         self._certifying, self._claimed = asyncio.Lock(), dict[str, asyncio.Task[dict[str, Any]]]()
-        self._followed: WeakValueDictionary[str, Following] = WeakValueDictionary()  # while they are watched
+        self._watched: WeakValueDictionary[str, Following] = WeakValueDictionary()  # while they are watched
         self._certified: dict[str, tuple[int, float, dict[str, Any]]] = {}
         self._assets = {
             one.name: (one.read_bytes(), KINDS[Path(one.name).suffix])
@@ -107,7 +107,7 @@ class Studio:
         self.folder.reporters.close()
         while self.sessions.end():
             self.sessions.stop_all()
-        for place in list(self._places):
+        for place in list(self._folders):
             self._remove(place)
 
     async def _asset(self, request: Request) -> Response:
@@ -142,7 +142,7 @@ class Studio:
         """Begin the report of a game, and name the address of the tab that shows it."""
         try:
             given = record(Named, await body_of(request), "request")
-            await aside(self.folder.lanes, given.name)
+            await background(self.folder.lanes, given.name)
         except InvalidInput as error:
             return refuse(413 if isinstance(error, TooLarge) else 400, str(error))
         except ResetFreeError as error:
@@ -151,19 +151,19 @@ class Studio:
 
     async def _episode(self, request: Request) -> Response:
         """An episode that was played, of every lane; null where it is not saved yet."""
-        asked = request.query_params
+        query = request.query_params
 
         def found() -> dict[str, Any]:
-            view = self._view(asked.get("name"))
-            k = sought([lane.history for lane in view.lanes], asked.get("k", ""), asked.get("seek", ""))
+            view = self._view(query.get("name"))
+            k = sought([lane.history for lane in view.lanes], query.get("k", ""), query.get("seek", ""))
             return {"k": k, "lanes": [lane.past(k) for lane in view.lanes]}
 
-        return await _answered(aside(found))
+        return await _answered(background(found))
 
     async def _pictures(self, request: Request) -> Response:
         """The pictures that a run keeps of itself."""
         name = request.query_params.get("name", "")
-        return await _answered(aside(lambda: {"lanes": [pictures(path) for path in self.folder.lanes(name)]}))
+        return await _answered(background(lambda: {"lanes": [pictures(path) for path in self.folder.lanes(name)]}))
 
     def _answer(self, body: Any) -> dict[str, Any]:
         given = record(Reply, body, "request")
@@ -181,14 +181,14 @@ class Studio:
         if found is not None and (found.active or not any(Followed(lane.path).being_written for lane in found.lanes)):
             return found
         with self._opening:
-            return self._followed.get(name) or self._followed.setdefault(name, Following(name, self.folder))
+            return self._watched.get(name) or self._watched.setdefault(name, Following(name, self.folder))
 
     async def _watch(self, request: Request) -> Response:
         if self.watching >= limits.WATCHING:
             return refuse(503, f"At most {limits.WATCHING} pages watch at a time. Close one.")
         self.watching += 1  # counted before the first await, so that simultaneous requests are too
         try:
-            view = await aside(self._view, request.query_params.get("name"))
+            view = await background(self._view, request.query_params.get("name"))
             channel = self._channels.get(view)
             if channel is None or channel.ended:
                 channel = self._channels[view] = FrameChannel(view, lambda: self._replaced(view))
@@ -222,7 +222,7 @@ class Studio:
     async def _certify(self, name: str) -> dict[str, Any]:
         began = time.monotonic()
         async with self._certifying:  # one at a time, without holding a thread while waiting
-            lanes = await aside(lambda: [self._claims(path) for path in self.folder.lanes(name)])
+            lanes = await background(lambda: [self._claims(path) for path in self.folder.lanes(name)])
         return {"lanes": lanes, "seconds": round(time.monotonic() - began, 3)}
 
     def _claims(self, path: Path) -> dict[str, Any]:
@@ -249,9 +249,9 @@ class Studio:
 
         async def answer(request: Request) -> Response:
             name, place = request.query_params.get("name", ""), Path(tempfile.mkdtemp(prefix="resetfree-"))
-            self._places.add(place)
+            self._folders.add(place)
             try:
-                made = await aside(make, name, place)
+                made = await background(make, name, place)
             except BaseException as error:
                 self._remove(place)
                 if isinstance(error, ResetFreeError):
@@ -264,7 +264,7 @@ class Studio:
 
     def _remove(self, place: Path) -> None:
         shutil.rmtree(place, ignore_errors=True)
-        self._places.discard(place)
+        self._folders.discard(place)
 
 
 class _Stream(StreamingResponse):
@@ -284,7 +284,7 @@ class _Stream(StreamingResponse):
 
 def _json(make: Callable[[], dict[str, Any]]) -> Any:
     async def answer(request: Request) -> Response:
-        return await _answered(aside(make))
+        return await _answered(background(make))
 
     return answer
 
@@ -297,7 +297,7 @@ def _posted(make: Callable[[Any], dict[str, Any]]) -> Any:
             return refuse(413, str(error))
         except InvalidInput as error:
             return refuse(400, str(error))
-        return await _answered(aside(make, body))
+        return await _answered(background(make, body))
 
     return answer
 

@@ -44,7 +44,9 @@ from resetfree.show.studio.scenes import RunScene, scene_of
 LONGEST = 1000  # characters of a note
 MOST_STEPS = 2**31  # of an episode
 EVERY = 0.5  # seconds between two reads of a file
-ASKED = f"""SELECT count(*) FROM interventions WHERE json LIKE '%"why": "{STUCK}"%'"""  # quotes in other text have \\
+REQUESTED = (
+    f"""SELECT count(*) FROM interventions WHERE json LIKE '%"why": "{STUCK}"%'"""  # quotes in other text have \\
+)
 COLUMNS = "k, s1, lam, reset, v_r, v_c, v_c_hat, next_start, coalesce(original_return, reward), steps"
 
 
@@ -56,7 +58,7 @@ class Followed:
         self.scene: RunScene | None = None
         self.error, self.stuck, self.k, self._stamp = "", "", 0, (0, 0, 0.0, 0, 0.0)
         self._finite = self._timed = self._has_goals = False
-        self._goals = self._asked = 0
+        self._goals = self._requested = 0
         self._episodes = 0
         self._request: dict[str, Any] | None = None
         self._checkpoint, self._pictures = -1, ""
@@ -105,7 +107,7 @@ class Followed:
             "pictures": self._pictures,
         }
         if self.scene is not None:
-            counts = {"asked": self._asked} | ({"goals": self._goals} if self._has_goals else {})
+            counts = {"asked": self._requested} | ({"goals": self._goals} if self._has_goals else {})
             result |= {"now": {**self._history.now, **counts}, "map": self._picture.shown}
             if curves:
                 result["curves"] = self._history.curves()
@@ -170,7 +172,7 @@ class Followed:
             while batch := cursor.fetchmany(READ_BATCH):
                 for row in batch:
                     self._take(row)
-            self.stuck, (self._asked,) = _stuck(connection), connection.execute(ASKED).fetchone()
+            self.stuck, (self._requested,) = _stuck(connection), connection.execute(REQUESTED).fetchone()
             self._learn(connection)
 
     def _take(self, row: tuple[Any, ...]) -> None:
@@ -213,7 +215,7 @@ class Followed:
 
 
 def _stuck(connection: Any) -> str:
-    """The newest note that the run stood still, if it is one; a file may hold anything."""
+    """The newest note that the run was stuck, if it is one; a file may hold anything."""
     (text,) = connection.execute("SELECT json FROM meta WHERE key = 'note' ORDER BY rowid DESC").fetchone() or ("{}",)
     try:
         note = json.loads(text)

@@ -19,7 +19,7 @@ from resetfree.game.contract import Round
 from resetfree.game.loop import Game
 from resetfree.runs.file.ledger import read, read_episodes_of, read_spec_of
 from resetfree.runs.learn import Stopped, fulfil
-from resetfree.runs.stuck import STUCK, asked_after
+from resetfree.runs.stuck import STUCK, requested_after
 from resetfree.show.studio import limits
 from resetfree.show.studio.frames import History, Picture
 from resetfree.show.studio.operators import Desk
@@ -84,7 +84,7 @@ class Gate:
         return any(other.k > lane.k for other in self._others(lane))
 
     def playing(self, lane: Live) -> bool:
-        """Whether another lane is in the middle of an episode: until it ends, nobody knows who has played more."""
+        """Whether another lane is in the middle of an episode: until it ends, it is open which has played more."""
         return any(not other.at_gate and other.request is None for other in self._others(lane))
 
     def _others(self, lane: Live) -> list[Live]:
@@ -98,7 +98,7 @@ class Live:
         self.trial, self.resumes, self._ask = wanted
         self.path, self._gate, self._notify = path, gate, changed
         self.state, self.error, self.k, self.steps = "starting", "", 0, 0
-        self.stuck, self.asked = "", 0  # since when the run stands still, and where; resets asked for then
+        self.stuck, self.requested = "", 0  # since when the run is stuck, and where; resets requested then
         self.at_gate = False  # whether it waits between two episodes
         self.desk = Desk()
         self.made = False  # whether this lane created the file
@@ -138,7 +138,7 @@ class Live:
                 "request": request,
             }
             if self.history is not None and self.picture is not None:
-                result |= {"now": {**self.history.now, "asked": self.asked}, "map": self.picture.shown}
+                result |= {"now": {**self.history.now, "asked": self.requested}, "map": self.picture.shown}
                 if curves:
                     result["curves"] = self.history.curves()
             return result
@@ -189,7 +189,7 @@ class Live:
                 c, k = contents.columns, contents.k
                 for row in zip(*(c[name][:k] for name in HISTORY), strict=True):
                     self.history.add(*row)
-                self.k, self.asked = k, len(asked_after(contents.interventions))
+                self.k, self.requested = k, len(requested_after(contents.interventions))
 
     def _progress(self, game: Game, this: Round) -> None:
         """After every round: record it, show it if a frame is due, and wait at the gate."""
@@ -297,7 +297,7 @@ class _ReportingDesk:
     def perform(self, request: Any) -> Any:
         """Hand the request to the desk, and wait for its answer."""
         lane = self._lane
-        lane.asked += request.why == STUCK
+        lane.requested += request.why == STUCK
         if lane.history is None and lane.path.exists():
             lane._open()
         lane.begun.set()

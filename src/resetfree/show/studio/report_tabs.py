@@ -1,6 +1,6 @@
 """Reports that are open in tabs of the browser: pages of this address, with a policy that is theirs alone.
 
-A tab cannot send the token in a header, so its address holds a secret, which only the page that asked for it knows. The
+A tab cannot send the token in a header, so its address holds a secret, which only the page that requested it knows. The
 report is made when the tab loads it, and loaded again from there as long as it is among the newest.
 """
 
@@ -19,7 +19,7 @@ from starlette.responses import FileResponse, PlainTextResponse, Response
 from resetfree.core.errors import ResetFreeError
 from resetfree.show.report.html.page import policy
 from resetfree.show.studio import limits
-from resetfree.show.studio.aside import aside
+from resetfree.show.studio.background import background
 from resetfree.show.studio.children import ChildFailed
 
 ADDRESS = "/report/"
@@ -50,8 +50,8 @@ class ReportTabs:
         """Begin a report; returns the address of its tab."""
         secret, place = secrets.token_urlsafe(24), Path(tempfile.mkdtemp(prefix="resetfree-"))
         self._opened(place)
-        made = asyncio.create_task(aside(self._make, name, place))
-        made.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may ask for it
+        made = asyncio.create_task(background(self._make, name, place))
+        made.add_done_callback(lambda done: done.cancelled() or done.exception())  # the tab may be closed
         self._tabs[secret] = _Tab(name, place, made)
         while len(self._tabs) > limits.OPENED:
             old = self._tabs.pop(next(iter(self._tabs)))

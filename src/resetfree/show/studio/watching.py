@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any, NamedTuple, TypeAlias
 
 from resetfree.show.studio import limits
-from resetfree.show.studio.aside import aside
+from resetfree.show.studio.background import background
 from resetfree.show.studio.following import Following
 from resetfree.show.studio.scenes import RunScene
 from resetfree.show.studio.sessions import Session
@@ -64,7 +64,7 @@ class FrameChannel:
 
     async def stream(self) -> AsyncIterator[bytes]:
         """The messages to one watcher, as fast as it reads them."""
-        yield await aside(self.scene)
+        yield await background(self.scene)
         seen = 0
         while not self.ended:
             for one in self.since(seen):
@@ -91,11 +91,11 @@ class FrameChannel:
         try:
             while not self._over():
                 if isinstance(view, Following):
-                    await aside(view.poll)
+                    await background(view.poll)
                 now = time.monotonic()
                 due = now - drawn >= CURVES
                 if view.version != seen or (owed and due):
-                    seen, frame = await aside(self._frame, due)
+                    seen, frame = await background(self._frame, due)
                     sent, owed, drawn = now, not due, now if due else drawn
                     self._publish(frame, "newest", *(("curves",) if due else ()))
                 elif now - sent >= HEARTBEAT:

@@ -123,7 +123,7 @@ def _cases(size: int) -> tuple[Case, ...]:
 def generated_cases(draws: Iterable[int], episodes: int) -> tuple[Case, ...]:
     """Draws of `generated-v0`, one case each; the widths of a family are chosen on its draws among `TUNING_DRAWS`.
 
-    Each seed has its own order of the actions: to try the first one first is lucky or not, and no merit.
+    Each seed has its own order of the actions: a player that tries the first one first gains nothing by it.
 
     >>> [case.label for case in generated_cases([17, 18], 300)]
     ['draw 17, drift', 'draw 18, contexts']

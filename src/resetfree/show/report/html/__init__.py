@@ -5,6 +5,6 @@ Data flow: `groups` (run files, grouped by their specs) -> `series` (the shown p
 `assembling`.
 """
 
-from resetfree.show.report.html.assembling import WrittenReport, write_report
+from resetfree.show.report.html.build_report import WrittenReport, write_report
 
 __all__ = ["WrittenReport", "write_report"]

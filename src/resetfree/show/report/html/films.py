@@ -18,7 +18,7 @@ from resetfree.problems.gym.adapter import GymProblem
 from resetfree.runs.result import Run
 from resetfree.show.film.film_files import EncodedFilm, Frame, encode
 from resetfree.show.film.film_plan import spread
-from resetfree.show.film.filming import can_be_filmed, frames_of, titles_of, told
+from resetfree.show.film.filming import can_be_filmed, frames_of, titles_in_words, titles_of
 from resetfree.show.film.kept_pictures import beside
 from resetfree.show.report.html.groups import Group
 from resetfree.show.report.html.maps import LARGEST
@@ -67,7 +67,7 @@ def figure(found: FilmOfRun) -> Markup:
     film, seed = found.film, found.run.spec["seed"]
     how = "kept while the run was played" if found.source == "kept" else "made from the record"
     size = f"{film.seconds:.0f} s, {len(film.content) / 1e6:.2f} MB, pictures {how}"
-    words = f"The run with seed {seed}: {told(found.titles)} ({size})."
+    words = f"The run with seed {seed}: {titles_in_words(found.titles)} ({size})."
     picture = tag(
         "img", src=_address("gif", film.content), alt=f"Film: {words}", width=str(film.width), height=str(film.height)
     )

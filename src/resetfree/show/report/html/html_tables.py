@@ -108,8 +108,12 @@ def settings(group: Group) -> Markup:
         rows.append(
             ("goals", f"{spread(goals)} reached; after each: {spec.get('after_goal') or 'as the environment says'}")
         )
-    asked = [len(run.asked) for run in group.runs]
-    rows += [("resets asked for when stuck", f"{spread(asked)}, besides those of reset states")] if any(asked) else []
+    requested = [len(run.requested_resets) for run in group.runs]
+    rows += (
+        [("resets requested when stuck", f"{spread(requested)}, besides those of reset states")]
+        if any(requested)
+        else []
+    )
     noted = [f"seed {run.spec['seed']}, episode {one.k}: {one.what}" for run in group.runs for one in run.notes]
     rows += [("notes", join([tag("div", line) for line in noted[:LISTED]]))] if noted else []
     return table(("setting", "value"), rows, caption="What was run")
@@ -186,7 +190,7 @@ def failures(groups: list[Group]) -> list[str]:
 
 
 def stuck(groups: list[Group]) -> list[str]:
-    """The newest sentence of each run that stood still: with the failures, at the top of the page."""
+    """The newest sentence of each run that was stuck: with the failures, at the top of the page."""
     return [
         f"{group.label}, seed {run.spec['seed']}, episode {found[-1].k}: {found[-1].what}"
         for group in groups
@@ -198,7 +202,7 @@ def stuck(groups: list[Group]) -> list[str]:
 def _claim(found: list[Certificate]) -> tuple[object, ...]:
     worst = min(found, key=lambda c: (c.holds, c.slack if c.kind == "<=" else -abs(c.slack)))
     held = sum(c.holds for c in found)
-    fails = "not met" if worst.status == "tuned" else "fails"  # nobody said that a tuned claim would hold
+    fails = "not met" if worst.status == "tuned" else "fails"  # that a tuned claim holds was never stated
     word = "holds" if held == len(found) else fails if held == 0 else f"{fails} in some runs"
     words = [worst.why] if worst.why else []
     if worst.witness is not None:

@@ -84,7 +84,7 @@ def foreseen(group: Group) -> Drawing:
     draw.legend_above(axes)
     said = [run.foresight for run in group.runs]
     off = {verdict: sum(one.verdict == verdict for one in said) for verdict in ("too low", "too high")}
-    judged = ", ".join(f"{word} in {n} of {group.n} runs" for word, n in off.items() if n) or "plausible in every run"
+    verdicts = ", ".join(f"{word} in {n} of {group.n} runs" for word, n in off.items() if n) or "plausible in every run"
     means = "; ".join(
         f"{np.mean(some):.2g} on average in episodes {where} a reset"
         for name, where in (("with_reset", "with"), ("without_reset", "without"))
@@ -93,7 +93,7 @@ def foreseen(group: Group) -> Drawing:
     caption = (
         f"Predicted: the primal player's own probability of a reset in each episode, before it was played, summed; "
         f"{MEANT[said[0].meant]}. Grey: where the expected resets lie with probability {1 - anytime.DELTA:g}, by the "
-        f"realised ones alone (mean over seeds). At the end the predictions are {judged}; {means}. Unit: resets. "
+        f"realised ones alone (mean over seeds). At the end the predictions are {verdicts}; {means}. Unit: resets. "
         f"{draw.over_seeds(group.n)}"
     )
     ends = [curves[name].mean[-1] for name in ("predicted", "realised")]

@@ -1,4 +1,4 @@
-"""Figures of runs by the clock or with delay: how late commands were, deadlines missed, and how old the plans were.
+"""Figures of runs in real time or with delay: how late commands were, deadlines missed, and how old the plans were.
 
 Legend: a round's plan rests on the rounds up to based_on; its age are the rounds in between. Nothing is drawn for runs
 in which the world waited.

@@ -11,7 +11,7 @@ export class Past {
     $("past").hidden = true;
     this.words();
   }
-  // The newest frame: the line grows, and the slider stays at its end unless somebody has moved it.
+  // The newest frame: the line grows, and the slider stays at its end unless the user has moved it.
   follow(frame) {
     const last = Math.max(...frame.lanes.map((lane) => lane.k));
     if (last < this.last) this.k = null; // it was resumed from an earlier checkpoint

@@ -14,7 +14,7 @@ const CHARTS = [
   [MULTIPLIER, "what the dual player charges for a reset", (c) => [[c.k, c.lam, ""]]],
   ["Pairs kept", "pairs of state and first action that the player has not ruled out (or plays); dashed: truly safe", (c, lane) => [[c.k, c.pairs, ""], ...(lane.map ? [[[c.k[0], c.k.at(-1)], [lane.map.safe_pairs, lane.map.safe_pairs], " thin"]] : [])]],
 ];
-// Of runs by the clock or with delay: shown beside the others where there are any.
+// Of runs in real time or with delay: shown beside the others where there are any.
 const CLOCK_CHARTS = [
   ["Age of plans", "rounds that were over and that the plan of an episode did not rest on yet; 0 in a world that waits", (c) => (c.age ? [[c.k, c.age, ""]] : [])],
   ["Deadlines missed", "ticks that passed without a command of their own, so far; dashed: resets so far", (c) => (c.missed ? [[c.k, c.missed, ""], [c.k, c.realised, " thin"]] : [])],
@@ -25,7 +25,7 @@ const clocked = (shown, specs) => (specs.some((spec) => spec.timing?.rate) ? sho
 // Words of a chart's title or of a tile that are explained.
 const EXPLAINED = { [MULTIPLIER]: "multiplier", lam: "multiplier", expected: "certified" };
 const LATELY = 100; // episodes of the newest mean reward, as the server has it
-const RISES = 3000; // milliseconds after which a game that nobody steers goes twice as fast
+const RISES = 3000; // milliseconds after which a game without user input goes twice as fast
 // Of runs without an oracle: what can be known of them.
 const MACHINE_CHARTS = [
   ["Reward per episode", "mean of the episodes between two points", (c, lane) => (lane.oracle ? [] : [[c.k, c.reward, ""]])],
@@ -49,7 +49,7 @@ export class Stage {
     clearInterval(this.timer);
     clearInterval(this.riser);
   }
-  // A new game begins slowly, so that each step can be seen, and speeds up by itself until somebody touches the controls.
+  // A new game begins slowly, so that each step can be seen, and speeds up by itself until the user touches the controls.
   rise() {
     const { frame } = this, next = Number($("speed").value) + 1;
     if (!this.rising || !frame?.live || !this.active || frame.paused || !frame.pace || document.hidden || next >= SPEEDS.length) return;
@@ -75,7 +75,7 @@ export class Stage {
     $("stage-title").replaceChildren(`${problem}: ${scene.lanes.map((lane) => lane.spec.primal.name).join(" and ")}`, tag("small", { class: "soft" }, scene.name));
     this.lanes = scene.lanes.map((lane, i) => {
       const { spec } = lane, field = lane.map ? new Field(lane.map, "ab"[i]) : null;
-      const keys = [...(lane.oracle ? TILES : MACHINE_TILES), ...(spec.after_goal == null ? [] : [["goals", "goals reached; none is a reset"]]), ...(spec.ask ? [["asked", "resets asked for when stuck"]] : []), ...clocked(CLOCK_TILES, [spec])];
+      const keys = [...(lane.oracle ? TILES : MACHINE_TILES), ...(spec.after_goal == null ? [] : [["goals", "goals reached; none is a reset"]]), ...(spec.ask ? [["asked", "resets requested when stuck"]] : []), ...clocked(CLOCK_TILES, [spec])];
       const tiles = Object.fromEntries(keys.map(([key, words]) => [key, tag("div", { class: "tile" }, tag("b", {}, "–"), ...(EXPLAINED[key] ? [help(EXPLAINED[key])] : []), tag("span", {}, words))]));
       const badge = tag("span", { class: "badge" }), bar = tag("i"), wrong = tag("p", { class: "alert", hidden: true }), note = tag("p", { class: "soft" }), camera = new Camera();
       const why = spec.statements.primal, most = why.most_resets;

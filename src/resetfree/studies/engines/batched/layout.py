@@ -89,7 +89,7 @@ def make_ready(setups: list[Setup], seeds: Sequence[int], evaluate: bool, column
     on_cpu = jax.default_backend() == "cpu"
     shape = shape_of(mdp, not on_cpu and mdp.horizon <= WRITTEN_OUT)
     program = Program(shape, primal, dual, evaluate or spec["feedback"] == "exact", columns)
-    offsets = [offset for part in program.offsets.values() for offset in part]
+    offsets = [at for part in program.offsets.values() for at in part]
     tables, feedback = jax.device_put((tables_of(mdp, shape), np.int32(FEEDBACK.index(spec["feedback"]))))
 
     seed_of = np.tile(np.array(seeds, dtype=np.int64), len(setups))

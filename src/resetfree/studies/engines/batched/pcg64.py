@@ -73,7 +73,7 @@ def draws(offsets: Sequence[int], n_uniforms: int, stream: Wide) -> Draws:
 
     Runs on the host: `multiply` works on NumPy arrays too.
     """
-    jumps = [jump(offset + 1) for offset in offsets] + [jump(n_uniforms)]
+    jumps = [jump(at + 1) for at in offsets] + [jump(n_uniforms)]
     times, totals = split([x for x, _ in jumps]), split([x for _, x in jumps])
     times, totals = (Wide(x.hi[:, None], x.lo[:, None]) for x in (times, totals))
     return Draws(times, multiply(totals, stream))

@@ -77,7 +77,7 @@ class RayLearner:
             check_reachable(self.cluster)
 
 
-Place: TypeAlias = str | RayLearner
+LearnerLocation: TypeAlias = str | RayLearner
 
 
 def is_on_ray(learner: Any) -> bool:
@@ -85,7 +85,7 @@ def is_on_ray(learner: Any) -> bool:
     return isinstance(learner, RayLearner) or (isinstance(learner, str) and learner.split(":")[0] == RAY)
 
 
-def checked_place(learner: Any, *, at_rate: bool) -> Place:
+def checked_location(learner: Any, *, at_rate: bool) -> LearnerLocation:
     """The argument `learner` of a run, checked.  at_rate: whether the run has a rate."""
     if is_on_ray(learner):
         if not at_rate:
@@ -96,6 +96,6 @@ def checked_place(learner: Any, *, at_rate: bool) -> Place:
     return learner
 
 
-def is_lowest(learner: Place) -> bool:
+def is_lowest(learner: LearnerLocation) -> bool:
     """Whether it takes the lowest scheduling class on this machine."""
     return (learner.priority if isinstance(learner, RayLearner) else learner) == LOWEST

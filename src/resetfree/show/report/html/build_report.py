@@ -165,12 +165,10 @@ def _lead(groups: list[Group], film: FilmOfRun | str | None) -> Markup:
         parts.append(tag("p", tag("strong", "A claim that must hold fails: "), sentence, class_="alert"))
     still = tables.stuck(groups)
     if len(still) == 1:
-        parts.append(tag("p", tag("strong", "A run stood still: "), still[0], class_="alert"))
+        parts.append(tag("p", tag("strong", "A run is stuck: "), still[0], class_="alert"))
     elif still:  # a wall of sentences would hide the result
         total, lines = sum(group.n for group in groups), [tag("p", sentence) for sentence in still]
-        parts.append(
-            tag("details", tag("summary", f"{len(still)} of {total} runs stood still"), *lines, class_="alert")
-        )
+        parts.append(tag("details", tag("summary", f"{len(still)} of {total} runs are stuck"), *lines, class_="alert"))
     parts.append(headline(groups))
     if film is not None:
         parts.append(tag("p", film, class_="note") if isinstance(film, str) else films.figure(film))

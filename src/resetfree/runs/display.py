@@ -41,12 +41,12 @@ class Shown(Record, Protocol):
         """Its time."""
 
     @property
-    def asked(self) -> list[int]:
-        """The rounds after which a reset was asked for because it was stuck."""
+    def requested_resets(self) -> list[int]:
+        """The rounds after which a reset was requested because it was stuck."""
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """What was noticed, and when it stood still."""
+        """What was noticed, and when it was stuck."""
 
     @property
     def ended(self) -> Ending | None:
@@ -69,8 +69,8 @@ def described(run: Shown) -> dict[str, str]:
     falls = f"{int(c['reset'].sum())}, {int(c['reset'][late].sum())} of them in {few}" if n else "0"
     if exact(run):
         falls += f"; expected {float(run.resets[-1]):.4g}"
-    if run.asked:
-        falls += f"; {len(run.asked)} more asked for when it was stuck"
+    if run.requested_resets:
+        falls += f"; {len(run.requested_resets)} more requested when it was stuck"
     if "goals" in c:
         falls += f"; {int(c['goals'].sum())} goals"
     paid = own_rewards(run)
@@ -119,7 +119,7 @@ def as_html(run: Shown) -> str:
 
 
 def figure(run: Shown) -> Figure:
-    """Resets so far and the reward per episode, as a Matplotlib figure that belongs to nobody else."""
+    """Resets so far and the reward per episode, as a Matplotlib figure of its own."""
     from matplotlib.figure import Figure
 
     class RunFigure(Figure):

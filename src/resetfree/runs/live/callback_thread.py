@@ -1,4 +1,4 @@
-"""Callbacks of a run by the clock: in a thread of their own, after a round was committed, and never waited for.
+"""Callbacks of a run in real time: in a thread of their own, after a round was committed, and never waited for.
 
 They see every round once and in order, however far acting is ahead; what they answer counts at the next start of an
 episode. They share the interpreter with the thread that acts, which gets its turn after a tenth of a millisecond: what
@@ -25,7 +25,7 @@ from resetfree.runs.session import Callback, Callbacks, Session
 from resetfree.runs.setup import Setup
 
 PATIENCE = 5.0  # seconds in which the last call must return when the run ends
-LONG = 1.0  # seconds of calls after one round that are worth a word, if an episode is shorter
+LONG = 1.0  # seconds of calls after one round after which a message is due, if an episode is shorter
 
 
 class _Planned:
@@ -36,7 +36,7 @@ class _Planned:
         return state
 
 
-class SessionByTheClock(Session):
+class RealTimeSession(Session):
     """A session whose last round is the one that callbacks are called for; acting may be ahead of it."""
 
     def __init__(self, setup: Setup, file: Path, shown: Path | None, operator: Operator | None, began: float) -> None:
@@ -58,17 +58,17 @@ def _saved() -> None:
     """Every round is committed before callbacks are called, and the learner makes the checkpoints."""
 
 
-class Calling(Closes):
+class CallbackThread(Closes):
     """Calls the callbacks of a run.
 
-    lasts: seconds of an episode. Callbacks that take longer fall behind, which is told if it is by more than a moment.
+    lasts: seconds of an episode. Callbacks that take longer fall behind, which is reported.
     """
 
-    def __init__(self, callbacks: tuple[Callback, ...], session: SessionByTheClock, lasts: float) -> None:
+    def __init__(self, callbacks: tuple[Callback, ...], session: RealTimeSession, lasts: float) -> None:
         self._callbacks, self._any, self._lasts = Callbacks(callbacks, session), bool(callbacks), lasts
         self.opened = self._callbacks.open()
         self.ended: Ending | None = None  # what a callback said, once
-        self.told: list[str] = []
+        self.reports: list[str] = []
         self._longest = max(lasts, LONG)  # that a round took; the next word is due at twice as long
         self._failure: BaseException | None = None
         self._rounds: SimpleQueue[Round | None] = SimpleQueue()
@@ -125,7 +125,7 @@ class Calling(Closes):
             took = time.monotonic() - began
             if took > self._longest:
                 self._longest = 2.0 * took
-                self.told.append(
+                self.reports.append(
                     f"The callbacks took {took:.3g} s after episode {this.k}, longer than an episode lasts "
                     f"({self._lasts:.3g} s): they are behind by {self._rounds.qsize()} episodes. Acting does not wait."
                 )

@@ -13,7 +13,7 @@ from anyio.to_thread import current_default_thread_limiter
 T = TypeVar("T")
 
 
-async def aside(make: Callable[..., T], *given: Any) -> T:
+async def background(make: Callable[..., T], *given: Any) -> T:
     """`make(*given)` in a daemon thread, without blocking the loop; as many at once as Starlette's own threads.
 
     Starlette's own threads would delay the end of the program until their requests are done.

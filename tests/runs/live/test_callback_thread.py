@@ -107,12 +107,12 @@ def test_a_run_that_stands_still_is_noticed_and_put_back_if_it_may_ask(tmp_path:
     assert notes[0].k >= 24
     assert not run.columns["reset"].any()
     if ask == "never":
-        assert (len(run), run.asked) == (60, [])
+        assert (len(run), run.requested_resets) == (60, [])
         assert "To have it put back then" in notes[0].what
         return
-    assert len(run.asked) >= 1
+    assert len(run.requested_resets) >= 1
     assert [one.why for one in run.interventions][:2] == ["start", "stuck"]
-    k = run.asked[0]
+    k = run.requested_resets[0]
     np.testing.assert_array_equal(run.columns["s1"][k], np.full(4, 0.5))
     assert run.columns["reward"][k] > 20  # it earns again
     replayed(run, problem)

@@ -21,16 +21,16 @@ WHOLE = 10**6  # the largest integer among the options of an environment or a fa
 WORD = re.compile(r"[\w +-]*")  # text that is safe for foreign code: no module, no path
 
 
-def followed(
+def trusted_options(
     spec: Mapping[str, Any], given: Mapping[str, Any] | None = None, path: Path | None = None
 ) -> dict[str, Any]:
     """The options of a file's problem, overridden by those that are given now.
 
     Raises InvalidInput if an option that is not given again names code, or makes the problem large.
 
-    >>> followed({"problem": "gym:CartPole-v1", "problem_options": {"horizon": 50, "reset_when": "terminated"}})
+    >>> trusted_options({"problem": "gym:CartPole-v1", "problem_options": {"horizon": 50, "reset_when": "terminated"}})
     {'horizon': 50, 'reset_when': 'terminated'}
-    >>> followed({"problem": "gym:CartPole-v1", "problem_options": {"reset_when": "mine:fell"}})
+    >>> trusted_options({"problem": "gym:CartPole-v1", "problem_options": {"reset_when": "mine:fell"}})
     Traceback (most recent call last):
     resetfree.core.errors.InvalidInput: The run names code for 'reset_when'. Nothing is run because a file names it:
     give it again with --set reset_when=mine:fell.
@@ -52,7 +52,7 @@ def followed(
             f"of more than {LARGEST:.2g} is made: name '{problem}' yourself, with {words}."
         )
     if problem.startswith("gym:") and "after_goal" not in spec and not {"goal_when", "reset_when"} & options.keys():
-        options["goal_when"] = "never"  # a run from before goals were told apart: every end was a reset
+        options["goal_when"] = "never"  # a run from before goals were distinguished: every end was a reset
     return options
 
 

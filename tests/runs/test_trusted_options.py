@@ -22,7 +22,7 @@ from resetfree.players import discover
 from resetfree.problems.features import discover as feature_maps
 from resetfree.problems.gym.options import DOTTED, NAMES
 from resetfree.problems.registry import problems
-from resetfree.runs.followed import LARGEST, followed
+from resetfree.runs.trusted_options import LARGEST, trusted_options
 from resetfree.show.cli import main
 
 SRC = Path(rf.__file__).parent
@@ -220,8 +220,8 @@ def test_every_problem_tells_its_size_before_it_is_made(name: str) -> None:
             except InvalidInput:  # the option has a largest value
                 refused = rf"The option '{option}' of problem '{name}' must be an integer from \d+ to \d+"
             with pytest.raises(InvalidInput, match=refused):
-                followed({"problem": name, "problem_options": {option: 10**9}})
-            assert followed({"problem": name, "problem_options": {option: 10**9}}, {option: 3})[option] == 3
+                trusted_options({"problem": name, "problem_options": {option: 10**9}})
+            assert trusted_options({"problem": name, "problem_options": {option: 10**9}}, {option: 3})[option] == 3
     assert known.sized({}).work < LARGEST / 100
 
 
