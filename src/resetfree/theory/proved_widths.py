@@ -143,6 +143,12 @@ def radius(width: IntervalWidth, n: int) -> float:
 
 
 @jit
+def radius_at(width: IntervalWidth, n: float) -> float:
+    """x_n for a real n >= 1, as proofs need it; the same radii for whole numbers."""
+    return width.part * (width.log_term + log(2.0) + 0.5 * log(n)) / n
+
+
+@jit
 def noise_radius(width: IntervalWidth, n: int) -> float:
     """How far the mean of n >= 1 noisy rewards is from its expectation: `anytime.mixture_boundary` with rho = noise^2.
 
