@@ -91,7 +91,7 @@ OURS = "ours"
 LEARNERS: dict[str, tuple[str, dict[str, Any]]] = {
     OURS: ("auto", {}),
     "sac": ("sac", {}),
-    "sac-20": ("sac", {"updates": 20}),
+    "sac-20": ("sac", {"gradient_steps": 20}),
     "sac-lagrangian": ("sac-lagrangian", {}),
     "mbpo": ("mbpo", {}),
     "ppo": ("ppo", {}),

@@ -94,8 +94,8 @@ class Check:
         return make_player("primal", self.player, {"reward_scale": self.task.scale, **self.settings})
 
 
-SMALL = {"hidden": 128, "batch": 128, "updates": 10}
-IMAGINED = {**SMALL, "model_hidden": 128, "fits": 2, "imagined": 1024}
+SMALL = {"hidden": 128, "batch": 128, "gradient_steps": 10}
+IMAGINED = {**SMALL, "model_hidden": 128, "model_steps": 2, "n_rollouts": 1024}
 CHECKS = {
     "sac": Check(PENDULUM, "sac", 10_000),
     "sac-many": Check(HOPPER, "sac", 5_000, SMALL),

@@ -99,18 +99,18 @@ def naive_weights(player: StoredLinear, state: StoredState, lam: float, horizon:
     """The weights [H, d, A] of a plan, computed from scratch from the rows so far."""
     rows, n = state.rows, state.ridge.fitted
     psi = state.ridge.features(rows.state[:n])
-    psi[rows.dead[:n]] = 0.0
+    psi[rows.terminated[:n]] = 0.0
     taken = [np.flatnonzero(rows.action[:n] == a) for a in range(N_ACTIONS)]
     grams = [player.ridge() * np.eye(psi.shape[1]) + psi[i].T @ psi[i] for i in taken]
     width = np.sqrt(np.stack([(psi * np.linalg.solve(g, psi.T).T).sum(axis=1) for g in grams], axis=1))
-    v = np.where(rows.dead[:n], -lam, 0.0)
+    v = np.where(rows.terminated[:n], -lam, 0.0)
     weights = np.empty((horizon, psi.shape[1], N_ACTIONS))
     for t in range(1, horizon + 1):
         target = rows.reward[:n] + np.append(v[1:], 0.0)
         w = np.stack([np.linalg.solve(g, psi[i].T @ target[i]) for g, i in zip(grams, taken, strict=True)], axis=1)
         weights[horizon - t] = w
         q = np.clip(psi @ w + player.scale * (horizon + lam) * width, -lam, t)
-        v = np.where(rows.dead[:n], -lam, q.max(axis=1))
+        v = np.where(rows.terminated[:n], -lam, q.max(axis=1))
     return weights
 
 

@@ -125,9 +125,9 @@ def test_what_is_no_policy_here_is_refused() -> None:
 def test_policies_are_compared_as_values() -> None:
     rng = np.random.default_rng(0)
     one = LinearScores(rng.normal(size=(3, 2)), rng.normal(size=3))
-    other = LinearScores(one.weight.copy(), one.offset.copy())
+    other = LinearScores(one.weight.copy(), one.bias.copy())
     assert one.same(other)
-    other.offset[0] += 1e-16 + abs(other.offset[0]) * 1e-15
+    other.bias[0] += 1e-16 + abs(other.bias[0]) * 1e-15
     assert not one.same(other)
     assert not one.same(TabularPolicy(np.ones((1, 1, 1))))
     assert Echo().same(Echo()) is False  # nobody knows what code does

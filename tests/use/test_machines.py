@@ -127,7 +127,7 @@ def test_predict_takes_one_observation_or_many(file: Path) -> None:
     for seed in range(4):
         one, _ = env.reset(seed=seed)
         vector = [*one["achieved_goal"], *one["desired_goal"], one["observation"]["lamp"], *one["observation"]["speed"]]
-        pushed = np.tanh(rule.weight @ np.array(vector) + rule.offset)  # as the page on deployment does
+        pushed = np.tanh(rule.weight @ np.array(vector) + rule.bias)  # as the page on deployment does
         expected = (rule.low + rule.high) / 2 + (rule.high - rule.low) / 2 * pushed
         action, state = policy.predict(one)
         assert state is None

@@ -24,6 +24,7 @@ import numpy as np
 
 from resetfree.core.errors import InvalidInput
 from resetfree.core.npz import DTYPE, MOST_AXES, plain_dtype
+from resetfree.core.state import saved_name
 
 MAGIC = b"rfp1"
 HEAD = len(MAGIC) + 4
@@ -99,10 +100,11 @@ def _is_record(cls: type) -> bool:
     return (named or dataclasses.is_dataclass(cls)) and not inspect.isabstract(cls)
 
 
-def _fields(cls: Any) -> tuple[str, ...]:
+def _fields(cls: Any) -> dict[str, str]:
+    """Stored name and name of each field."""
     if dataclasses.is_dataclass(cls):
-        return tuple(field.name for field in dataclasses.fields(cls))
-    return tuple(cls._fields)
+        return {saved_name(field): field.name for field in dataclasses.fields(cls)}
+    return {name: name for name in cls._fields}
 
 
 def _head(value: Any, parts: list[bytes], where: str, deep: int) -> Any:
@@ -116,8 +118,8 @@ def _head(value: Any, parts: list[bytes], where: str, deep: int) -> Any:
             raise InvalidInput(f"A plan must hold plain numbers and text. Got {type(value).__name__} in '{where}'.")
         return value
     if _is_record(type(value)):
-        names = _fields(type(value))
-        head = {name: _head(getattr(value, name), parts, f"{where}.{name}", deep + 1) for name in names}
+        names = _fields(type(value)).items()
+        head = {stored: _head(getattr(value, name), parts, f"{where}.{name}", deep + 1) for stored, name in names}
         return ["class", _name(type(value)), head]
     if type(value) in (list, tuple):
         return [type(value).__name__, *(_head(one, parts, f"{where}.{i}", deep + 1) for i, one in enumerate(value))]
@@ -172,8 +174,10 @@ class _Reader:
         cls: Any = self.classes.get(name) if isinstance(name, str) else None
         if cls is None or not _is_record(cls):
             _refuse(f"it names the class {str(name)[:80]!r}, which is not known here")
-        if set(parts) != set(_fields(cls)):
+        names = _fields(cls)
+        if set(parts) != set(names):
             _refuse(f"it has other fields than {cls.__qualname__}")
+        parts = {names[stored]: part for stored, part in parts.items()}
         later: dict[str, Any] = {}
         if dataclasses.is_dataclass(cls):
             later = {field.name: parts.pop(field.name) for field in dataclasses.fields(cls) if not field.init}

@@ -3,7 +3,8 @@
 A state is any tree of dataclasses, named tuples, tuples, lists and dictionaries with text as keys, whose leaves are
 NumPy or JAX arrays, numbers, Booleans, text or None. Its structure is the one that `init` made: the same fields, keys
 and lengths; an array may change its shape, and None may become a leaf. A field with metadata {"saved": False} is a
-constant that `init` makes again. One with {"replayed": True} is computed from the recorded episodes: it is not saved,
+constant that `init` makes again. One with {"saved_as": "rows"} is saved under that name: it was renamed, and files of
+an earlier version stay readable. One with {"replayed": True} is computed from the recorded episodes: it is not saved,
 and its part of the state has a method `replay(self, episode)`, called with one after the other (see `replay`).
 
 Compiled code does not check a state, and a file may be forged. So what is loaded into a state of resetfree's own
@@ -18,7 +19,7 @@ from __future__ import annotations
 import copy
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import Field, fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -33,11 +34,16 @@ END = "\x1a"  # appended to a text that is empty or ends with NUL, which NumPy w
 Saved = Mapping[str, np.ndarray[Any, Any]]
 
 
+def saved_name(field: Field[Any]) -> str:
+    """The name of a dataclass's field among the saved arrays."""
+    return str(field.metadata.get("saved_as", field.name))
+
+
 def _children(state: Any) -> list[tuple[str, Any, Mapping[str, Any]]] | None:
     """Names, values and metadata of the parts of a state; None for a leaf."""
     if is_dataclass(state) and not isinstance(state, type):
         kept = (f for f in fields(state) if f.metadata.get("saved", True) and not f.metadata.get("replayed"))
-        return [(f.name, getattr(state, f.name), f.metadata) for f in kept]
+        return [(saved_name(f), getattr(state, f.name), f.metadata) for f in kept]
     if isinstance(state, tuple | list):
         names = getattr(state, "_fields", None) or map(str, range(len(state)))
         return [(name, value, {}) for name, value in zip(names, state, strict=True)]
@@ -169,8 +175,9 @@ def _with_children(state: Any, loaded: dict[str, Any]) -> Any:
     else:
         if type(state).__dataclass_params__.frozen:
             state = copy.copy(state)
-        for name, value in loaded.items():
-            object.__setattr__(state, name, value)
+        for field in fields(state):
+            if (name := saved_name(field)) in loaded:
+                object.__setattr__(state, field.name, loaded[name])
     return state
 
 

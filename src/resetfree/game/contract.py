@@ -9,7 +9,7 @@ Legend: lam = lambda^k(s_1^k); v_r, v_c the primal player's own estimates of V_r
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeAlias, TypeVar
@@ -75,6 +75,7 @@ class Player(ABC):
 
     name: ClassVar[str]
     baseline: ClassVar[bool] = False  # whether it is a method from the literature, there to be compared with
+    former_settings: ClassVar[Mapping[str, str]] = {}  # former name of a setting -> its name: still read, with a notice
     refuses: ClassVar[tuple[str, ...]] = ()  # cases of `players.testing` that it refuses with an error
     vectors_only: ClassVar[bool] = False  # whether it takes only problems whose states are vectors
 

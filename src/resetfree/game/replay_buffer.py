@@ -1,4 +1,4 @@
-"""Every transition that was seen, for players that use all of them again.
+"""The replay buffer: every transition of a run, for players that use all of them again.
 
 Legend: row j is a state in the order of visit; its action leads to row j + 1. The last row of an episode has no action.
 """
@@ -23,28 +23,28 @@ REPLAYED = {"replayed": True}
 
 
 @dataclass
-class StoredRows:
+class ReplayBuffer:
     """Arrays with room to spare; the first `n` rows count. A checkpoint stores how many, the run file the rest."""
 
     n: int = field(metadata={"fixed": True})
     state: Floats = field(metadata=REPLAYED)  # [room, D]
     action: NDArray[Any] = field(metadata=REPLAYED)  # [room] int, or [room, A] float; none where an episode ends
     reward: Floats = field(metadata=REPLAYED)  # [room] for the action of this row
-    dead: Bools = field(metadata=REPLAYED)  # [room] whether the row is a reset state
+    terminated: Bools = field(metadata=REPLAYED)  # [room] whether the row is a reset state
 
     def add(self, episode: Episode) -> None:
         """Append an episode, its last state included."""
         states = vectors(episode.states)
         m, length = len(episode.actions), len(states)
-        for name in ("state", "action", "reward", "dead"):
+        for name in ("state", "action", "reward", "terminated"):
             setattr(self, name, longer(getattr(self, name), self.n + length, 0))
         new = slice(self.n, self.n + length)
         self.state[new] = states
-        self.action[new], self.reward[new], self.dead[new] = self._none, 0.0, False
+        self.action[new], self.reward[new], self.terminated[new] = self._none, 0.0, False
         self.action[self.n : self.n + m] = episode.actions
         self.reward[self.n : self.n + m] = episode.rewards
         if episode.reset:
-            self.dead[self.n + length - 1] = True
+            self.terminated[self.n + length - 1] = True
         elif length == m:  # the last action earned without moving the agent: no transition is known for it
             self.action[self.n + length - 1] = self._none
         self.n += length
@@ -64,7 +64,7 @@ class StoredRows:
 
     def before_last(self, count: int) -> int:
         """The rows without those of the last `count` episodes."""
-        ends = np.flatnonzero(~self.taken(self.n) | self.dead[: self.n])
+        ends = np.flatnonzero(~self.taken(self.n) | self.terminated[: self.n])
         return int(ends[len(ends) - count - 1]) + 1 if count < len(ends) else 0
 
     def mean_reward(self, first: int) -> float:
@@ -77,13 +77,13 @@ class StoredRows:
         return NO_ACTION if self.action.ndim == 1 else nan
 
 
-def no_rows(problem: Problem) -> StoredRows:
-    """Nothing seen yet."""
+def empty_buffer(problem: Problem) -> ReplayBuffer:
+    """A buffer without transitions."""
     size, room = 1 if problem.low is None else len(problem.low), LEAST_ROOM
     box = problem.actions
     actions = np.zeros(room, dtype=np.int64) if isinstance(box, Choices) else np.zeros((room, box.size))
-    dead = np.zeros(room, dtype=np.bool_)
-    return StoredRows(0, np.zeros((room, size)), actions, np.zeros(room), dead)
+    terminated = np.zeros(room, dtype=np.bool_)
+    return ReplayBuffer(0, np.zeros((room, size)), actions, np.zeros(room), terminated)
 
 
 def vectors(states: NDArray[np.generic]) -> Floats:

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import warnings
 from collections.abc import Mapping
 from types import ModuleType
 from typing import Any, Literal, TypeAlias
 
 from resetfree.core.arguments import shown
 from resetfree.core.discovery import Registry, Unfit, checked_class, classes_in
-from resetfree.core.errors import InvalidInput
+from resetfree.core.errors import InvalidInput, Notice
 from resetfree.core.settings import check_names
 from resetfree.game.contract import DualPlayer, PrimalPlayer
 
@@ -59,6 +60,25 @@ def settings(cls: Any) -> dict[str, Any]:
     return {f.name: f.default for f in dataclasses.fields(cls)}
 
 
+def current_settings(cls: Any, given: Mapping[str, Any], *, warn: bool = False) -> dict[str, Any]:
+    """Settings of a player under the names of today: those of run files and scripts of an earlier version have others.
+
+    warn: whether to note each former name, which the next version refuses.
+
+    >>> current_settings(discover("primal")["sac"], {"updates": 10, "tau": 0.1})
+    {'gradient_steps': 10, 'tau': 0.1}
+    """
+    former: Mapping[str, str] = getattr(cls, "former_settings", {})
+    for old in former.keys() & given.keys():
+        new = former[old]
+        if new in given:
+            raise InvalidInput(f"The settings '{old}' and '{new}' of '{cls.name}' are the same: give only '{new}'.")
+        if warn:
+            text = f"the setting '{old}' of '{cls.name}' is now '{new}', and the next version takes only that."
+            warnings.warn(text, Notice, stacklevel=3)
+    return {former.get(name, name): value for name, value in given.items()}
+
+
 def player_class(role: Role, name: str) -> Any:
     """The class that a registered name or module:Class means.
 
@@ -67,8 +87,11 @@ def player_class(role: Role, name: str) -> Any:
     return discover(role).load(name) if ":" in name else discover(role).find(name)
 
 
-def make_player(role: Role, player: Any, options: Mapping[str, Any] | None = None) -> Any:
-    """A player by its registered name or its class, with some hyperparameters set, or the player itself."""
+def make_player(role: Role, player: Any, options: Mapping[str, Any] | None = None, *, warn: bool = True) -> Any:
+    """A player by its registered name or its class, with some hyperparameters set, or the player itself.
+
+    warn: whether to note former names of settings; not those of a file.
+    """
     if isinstance(player, str):
         player = discover(role).find(player)
     made = not isinstance(player, type)
@@ -76,6 +99,7 @@ def make_player(role: Role, player: Any, options: Mapping[str, Any] | None = Non
     if not issubclass(cls, BASES[role]) or not (made or dataclasses.is_dataclass(cls)):
         raise InvalidInput(f"The '{role}' must be a name or a {role} player. Got {cls.__name__} instead.")
     if options:
+        options = current_settings(cls, options, warn=warn)
         allowed = settings(cls) if dataclasses.is_dataclass(cls) else {}
         check_names(options, allowed, f"setting of {role} player '{cls.name}'")
     if made:

@@ -1,4 +1,4 @@
-"""The policy tanh(weight.s + offset) in a box of actions, and the one that takes every action equally likely."""
+"""The policy tanh(weight.s + bias) in a box of actions, and the one that takes every action equally likely."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from resetfree.problems.contract import Policy, State
 
 @dataclass
 class TanhPolicy(Policy):
-    """The action middle + half tanh(weight.s + offset) of a box; without weights, any one in `reach` of the middle."""
+    """The action middle + half tanh(weight.s + bias) of a box; without weights, any one in `reach` of the middle."""
 
     kind = "TanhPolicy"
-    axes: ClassVar[dict[str, str]] = {"weight": "AD", "offset": "A", "low": "A", "high": "A"}
+    axes: ClassVar[dict[str, str]] = {"weight": "AD", "bias": "A", "low": "A", "high": "A"}
     stationary = True
     weight: Floats  # [A, D]
-    offset: Floats  # [A]
+    bias: Floats = field(metadata={"saved_as": "offset"})  # [A]
     low: Floats = field(metadata={"fixed": True})  # [A] the box
     high: Floats = field(metadata={"fixed": True})  # [A]
     reach: float = 1.0  # part of the box
@@ -33,13 +33,13 @@ class TanhPolicy(Policy):
 
     def same_as(self, other: TanhPolicy) -> bool:
         """Whether it acts like another one in the same box."""
-        return np.array_equal(self.weight, other.weight) and np.array_equal(self.offset, other.offset)
+        return np.array_equal(self.weight, other.weight) and np.array_equal(self.bias, other.bias)
 
     def act(self, h: int, s: State, u: Any) -> Floats:
         """[A] the action, the same at every step."""
         if not self.weight.any():
             return from_unit(self.reach * (2.0 * np.asarray(u) - 1.0), self.low, self.high)
-        pushed = np.tanh(self.weight @ np.atleast_1d(np.asarray(s, dtype=np.float64)) + self.offset)
+        pushed = np.tanh(self.weight @ np.atleast_1d(np.asarray(s, dtype=np.float64)) + self.bias)
         return from_unit(pushed, self.low, self.high)
 
 

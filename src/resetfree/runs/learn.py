@@ -18,6 +18,7 @@ from resetfree.core import arguments
 from resetfree.core.arguments import whole
 from resetfree.core.errors import RunError
 from resetfree.game.contract import MOST_EPISODES, DualPlayer, PrimalPlayer
+from resetfree.players import current_settings
 from resetfree.problems.model_data import model_from
 from resetfree.problems.registry import PROBLEMS
 from resetfree.problems.world import World, find_world
@@ -157,6 +158,13 @@ def _create(request: RunRequest, setup: Setup, file: Path | None) -> OpenRun:
     return OpenRun(setup, ledger, before=0.0, given=known, watch=Watch.of(setup.world.problem))
 
 
+def _today(spec: dict[str, Any], setup: Setup) -> dict[str, Any]:
+    """The spec of a file, the settings of its players under the names of today."""
+    players = {"primal": setup.primal, "dual": setup.dual}
+    named = {role: current_settings(player, spec[role]["settings"]) for role, player in players.items()}
+    return {**spec, **{role: {**spec[role], "settings": own} for role, own in named.items()}}
+
+
 def _reopen(request: RunRequest, world: World, ledger: Ledger, timing: dict[str, Any] | None) -> OpenRun | Run:
     """The run of a file, with its game where it ended; or the run itself, if it is finished."""
     file, episodes, spec = request.where.path, request.how_long.episodes, ledger.spec
@@ -164,7 +172,7 @@ def _reopen(request: RunRequest, world: World, ledger: Ledger, timing: dict[str,
     try:
         wanted = ledger.episodes if episodes is None else whole(episodes, "'episodes' of a run", 1, MOST_EPISODES)
         setup = _prepared(request, world, timing, spec)
-        different, ask, asks = difference(spec, setup.spec), request.around.ask, spec.get("ask", "never")
+        different, ask, asks = difference(_today(spec, setup), setup.spec), request.around.ask, spec.get("ask", "never")
         if different or ask not in (None, asks):
             raise RunError(f"The run file '{file}' {different or f'was made with ask={asks!r}, not {ask!r}'}.")
         setup = dataclasses.replace(setup, spec=spec)

@@ -220,7 +220,7 @@ class Run:
         if known is not None and known.name == name and type(known) is not discover(role).get(name):
             return known
         settings = {key: number(value) for key, value in settings.items()}
-        return make_player(role, self.players.get(role, name), settings)
+        return make_player(role, self.players.get(role, name), settings, warn=False)
 
     def certificates(self) -> list[Certificate]:
         """Every claim that can be checked on this run."""

@@ -212,10 +212,10 @@ def split_settings(
 
     given: by name, or by owner.name.  options: names of the problem's options, None if it takes any.
     """
+    players: dict[str, Any] = {"primal": player_class("primal", primal), "dual": player_class("dual", dual)}
     names: dict[str, Sequence[str] | None] = {
         "problem": options,
-        "primal": list(defaults_of(player_class("primal", primal))),
-        "dual": list(defaults_of(player_class("dual", dual))),
+        **{role: list(defaults_of(cls)) for role, cls in players.items()},
     }
     result: dict[str, dict[str, Any]] = {group: {} for group in GROUPS}
     for key, value in given.items():
@@ -224,6 +224,7 @@ def split_settings(
             result[group][name] = value
             continue
         fits = [group for group in GROUPS if key in (names[group] or ())]
+        fits = fits or [role for role, cls in players.items() if key in cls.former_settings]
         if not fits and names["problem"] is None:
             fits = ["problem"]
         if not fits:

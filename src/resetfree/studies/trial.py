@@ -19,7 +19,7 @@ from resetfree.core.errors import ResetFreeError, RunError
 from resetfree.core.naming import one_line
 from resetfree.game.contract import Round
 from resetfree.game.loop import Game
-from resetfree.players import BASES, Role
+from resetfree.players import BASES, Role, current_settings, discover
 from resetfree.problems.world import World, find_world
 from resetfree.runs.learn import Progress, Stopped, fulfil
 from resetfree.runs.request import Options, RunRequest
@@ -216,9 +216,10 @@ def stored_settings(spec: Mapping[str, Any], role: Role, defaults: Mapping[str, 
     The others are defaults, or computed by the oracle. bound: whether a bound B that was given counts.
     """
     keep_bound = bound and spec["B_source"] == "given"
+    settings = current_settings(discover(role).get(spec[role]["name"]), spec[role]["settings"])
     return {
         name: value
-        for name, value in spec[role]["settings"].items()
+        for name, value in settings.items()
         if (keep_bound or name != "B") and isinstance(value, bool | int | float | str) and value != defaults.get(name)
     }
 

@@ -189,13 +189,14 @@ def _rule(kind: Any, arrays: Arrays, source: FeatureSource | None) -> Policy:
     values: dict[str, Any] = {}
     used: set[str] = set()
     for one in dataclasses.fields(cls):
-        nested = {name for name in arrays if name.startswith(f"{one.name}.")}
-        if one.name in arrays:
-            array = arrays[one.name]
+        stored = states.saved_name(one)
+        nested = {name for name in arrays if name.startswith(f"{stored}.")}
+        if stored in arrays:
+            array = arrays[stored]
             values[one.name] = array if array.ndim else array.item()
-            used.add(one.name)
+            used.add(stored)
         elif nested and source is not None:
-            values[one.name] = _features(source, {name: arrays[name] for name in nested}, f"{one.name}.")
+            values[one.name] = _features(source, {name: arrays[name] for name in nested}, f"{stored}.")
             used |= nested
     if used != set(arrays):
         raise InvalidInput(f"it holds '{min(set(arrays) - used)}', which is no field of a {kind}")

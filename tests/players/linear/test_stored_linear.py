@@ -105,7 +105,7 @@ def test_the_fast_player_is_the_definition(mode: str) -> None:
             switches, used = state.switches, deepcopy(slow)
         fits.add(state.next_refit)
         rows = [s for s, dead in used.rows if not dead]
-        live = ~state.rows.dead[: state.ridge.fitted]
+        live = ~state.rows.terminated[: state.ridge.fitted]
         if this.k % 10 == 0:
             psi = state.ridge.features(np.array(rows))
             for a in range(2):
@@ -124,7 +124,7 @@ def test_kept_widths_are_exact_after_many_corrections() -> None:
         pass
     ridge, rows = state_of(game).ridge, state_of(game).rows
     assert ridge.fitted == rows.n > 500
-    live = ~rows.dead[: rows.n]
+    live = ~rows.terminated[: rows.n]
     psi = ridge.features(rows.state[: rows.n][live])
     for a in range(2):
         x = ridge.psi[: rows.n][rows.action[: rows.n] == a]

@@ -11,7 +11,7 @@ import pytest
 import resetfree as rf
 from resetfree.game.capabilities import Decides
 from resetfree.players.model_based.model_search import ModelSearch
-from resetfree.players.model_based.reset_judge import Wall, boundary
+from resetfree.players.model_based.reset_classifier import Wall, boundary
 from resetfree.players.neural.neural_search import NeuralSearch
 
 WORDS = r"resets begin where (?P<name>\S+) (?P<how>rises above|drops below) (?P<edge>\S+), give or take (?P<doubt>\S+) "

@@ -33,7 +33,7 @@ class Lives:
     def policy(self, weight: float) -> Any:
         """A policy, made anew: equal ones are the same by value only."""
         fresh = self.state.policy
-        return replace(fresh, weight=np.full_like(fresh.weight, weight), offset=np.zeros_like(fresh.offset))
+        return replace(fresh, weight=np.full_like(fresh.weight, weight), bias=np.zeros_like(fresh.bias))
 
     def live(self, policy: Any, based_on: int, *, reset: bool = False, reward: float = 0.5) -> None:
         """One more episode, with a policy that was planned after round `based_on`."""

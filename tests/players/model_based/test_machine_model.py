@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from resetfree.game.replay_buffer import StoredRows
+from resetfree.game.replay_buffer import ReplayBuffer
 from resetfree.players.model_based import machine_model, machine_search
 from resetfree.players.model_based.machine_model import (
     Experience,
     MachineModel,
     fit_machine,
-    imagine,
     latest_and_any,
     learned_caution,
+    rollout,
 )
 from resetfree.players.model_based.machine_search import SAVABLE, MachineSearch, _starts
-from resetfree.players.model_based.reset_judge import ResetJudge, fit_judge, walls
+from resetfree.players.model_based.reset_classifier import ResetClassifier, fit_classifier, walls
 from resetfree.players.model_based.smooth_regression import Draws, draw_functions
 
 Floats = NDArray[np.float64]
@@ -73,11 +73,11 @@ def test_the_judge_finds_an_interval_from_few_falls() -> None:
     z = rng.normal(size=(3000, 7)) * np.array([0.7, 1, 1, 1, 1, 1, 1])
     is_dead = np.abs(z[:, 0]) > 1.0
     known, fell, new = z[:400][~is_dead[:400]], z[:1000][is_dead[:1000]][:30], z[2000:][is_dead[2000:]]
-    judge = fit_judge(known, fell)
+    classifier = fit_classifier(known, fell)
     near = [((one - fell) ** 2).sum(axis=1).min() < ((one - known) ** 2).sum(axis=1).min() for one in new]
-    assert judge.resets(new).mean() > 0.8 > 0.4 > np.mean(near)
-    assert judge.resets(z[2000:][np.abs(z[2000:, 0]) > 1.2]).mean() > 0.95
-    assert judge.resets(z[2000:][np.abs(z[2000:, 0]) < 0.8]).mean() < 0.05
+    assert classifier.resets(new).mean() > 0.8 > 0.4 > np.mean(near)
+    assert classifier.resets(z[2000:][np.abs(z[2000:, 0]) > 1.2]).mean() > 0.95
+    assert classifier.resets(z[2000:][np.abs(z[2000:, 0]) < 0.8]).mean() < 0.05
 
 
 @pytest.mark.parametrize("far", [30.0, 1e4, 1e9, 1e150])
@@ -86,14 +86,14 @@ def test_a_fall_that_is_far_away_is_judged(far: float) -> None:
     lived = np.random.default_rng(0).normal(size=(500, 11))
     dead = np.zeros((1, 11))
     dead[0, :3] = far, -far, far
-    judge = fit_judge(lived, dead)
-    assert judge.resets(dead).all()
-    assert not judge.resets(lived).any()
+    classifier = fit_classifier(lived, dead)
+    assert classifier.resets(dead).all()
+    assert not classifier.resets(lived).any()
 
 
 def test_without_falls_no_state_is_a_reset_state() -> None:
-    judge = fit_judge(np.random.default_rng(0).normal(size=(9, 3)), np.zeros((0, 3)))
-    assert not judge.resets(1e6 * np.eye(3)).any()
+    classifier = fit_classifier(np.random.default_rng(0).normal(size=(9, 3)), np.zeros((0, 3)))
+    assert not classifier.resets(1e6 * np.eye(3)).any()
 
 
 def test_walls_are_the_fewest_ends_that_explain_all_falls() -> None:
@@ -111,41 +111,41 @@ def test_two_falls_at_a_limit_of_one_sensor_among_many_show_it() -> None:
     rng = np.random.default_rng(0)
     states = rng.normal(size=(3000, 14))
     dead, alive = states[states[:, 0] < -2.0], states[states[:, 0] > -2.0]
-    judge = fit_judge(alive[:2000], dead[:2])
-    walled = ResetJudge(judge.weight, *walls(alive.min(axis=0), alive.max(axis=0), dead[:2]))
-    assert walled.resets(dead[2:]).mean() > 0.5 > 0.25 > judge.resets(dead[2:]).mean()
+    classifier = fit_classifier(alive[:2000], dead[:2])
+    walled = ResetClassifier(classifier.weight, *walls(alive.min(axis=0), alive.max(axis=0), dead[:2]))
+    assert walled.resets(dead[2:]).mean() > 0.5 > 0.25 > classifier.resets(dead[2:]).mean()
     assert walled.resets(alive).mean() < 0.05
 
 
 def test_the_slope_of_a_judge_with_walls_is_that_of_differences() -> None:
     rng = np.random.default_rng(1)
-    judge = ResetJudge(rng.normal(size=7), np.array([-0.5, -np.inf, -1.0]), np.array([np.inf, 0.7, 1.0]))
+    classifier = ResetClassifier(rng.normal(size=7), np.array([-0.5, -np.inf, -1.0]), np.array([np.inf, 0.7, 1.0]))
     z = rng.normal(size=(50, 3))
-    rises = [(judge.logit(z + way) - judge.logit(z - way)) / 2e-6 for way in 1e-6 * np.eye(3)]
-    np.testing.assert_allclose(judge.slope(z), np.stack(rises, axis=1), atol=1e-6)
-    behind = np.maximum(z - judge.highest, judge.lowest - z).max(axis=1) > 0.0
-    assert judge.resets(z)[behind].all()
+    rises = [(classifier.logit(z + way) - classifier.logit(z - way)) / 2e-6 for way in 1e-6 * np.eye(3)]
+    np.testing.assert_allclose(classifier.gradient(z), np.stack(rises, axis=1), atol=1e-6)
+    behind = np.maximum(z - classifier.highest, classifier.lowest - z).max(axis=1) > 0.0
+    assert classifier.resets(z)[behind].all()
 
 
 def test_what_is_imagined_is_what_happens() -> None:
     """Lives of two policies, imagined after four falls and played: the one falls and the other does not."""
     model = fitted()
     starts = np.random.default_rng(3).uniform(-0.1, 0.1, size=(8, 2))
-    forecast = imagine(model, np.stack([AWAY, BACK]), model.scaling(starts), np.zeros((100, 8, 2)))
+    forecast = rollout(model, np.stack([AWAY, BACK]), model.scaling(starts), np.zeros((100, 8, 2)))
     assert (forecast.reset[0] > 0.99).all()
     assert (forecast.reset[1] < 0.01).all()
     assert all(life(AWAY, model, s) < 100 for s in starts)
     assert all(life(BACK, model, s) == 1000 for s in starts)
-    assert forecast.worth(200.0)[1] > forecast.worth(200.0)[0] + 150.0
+    assert forecast.value(200.0)[1] > forecast.value(200.0)[0] + 150.0
     np.testing.assert_allclose(forecast.reward[1], 100.0, atol=2.0)
 
 
 def test_lives_that_ended_are_left_out_without_effect_on_the_others() -> None:
     model = fitted()
     starts, noise = model.scaling(np.full((4, 2), 0.05)), np.random.default_rng(0).normal(size=(60, 4, 2))
-    both = imagine(model, np.stack([AWAY, BACK]), starts, noise)
+    both = rollout(model, np.stack([AWAY, BACK]), starts, noise)
     for i, theta in enumerate((AWAY, BACK)):
-        alone = imagine(model, theta[None], starts, noise)
+        alone = rollout(model, theta[None], starts, noise)
         np.testing.assert_allclose(both.reward[i], alone.reward[0], rtol=1e-6)
         np.testing.assert_allclose(both.reset[i], alone.reset[0], rtol=1e-6)
 
@@ -217,8 +217,8 @@ def test_a_policy_that_lives_is_kept_while_the_model_is_wrong_about_it() -> None
     assert search(model).best(AWAY, living=True) is AWAY  # it lives, and the model says that it falls
     assert search(model).best(AWAY, living=False) is not AWAY  # it fell, as the model says
     better = search(model).best(BACK, living=True)  # the model is right about it, and may improve it
-    worth = imagine(model, np.stack([BACK, better]), model.scaling(np.full((4, 2), 0.05)), np.zeros((60, 4, 2)))
-    assert worth.worth(200.0)[1] > worth.worth(200.0)[0] - 1.0
+    found_value = rollout(model, np.stack([BACK, better]), model.scaling(np.full((4, 2), 0.05)), np.zeros((60, 4, 2)))
+    assert found_value.value(200.0)[1] > found_value.value(200.0)[0] - 1.0
 
 
 def test_the_same_search_finds_the_same() -> None:
@@ -227,12 +227,12 @@ def test_the_same_search_finds_the_same() -> None:
     np.testing.assert_array_equal(one, two)
 
 
-def rows_of(lives: list[int]) -> StoredRows:
+def rows_of(lives: list[int]) -> ReplayBuffer:
     """Lives of so many rows, each but the last ended by a reset."""
     n = sum(lives)
     dead = np.zeros(n, dtype=np.bool_)
     dead[np.cumsum(lives[:-1]) - 1] = True
-    return StoredRows(n, np.arange(n, dtype=np.float64)[:, None], np.zeros((n, 1)), np.zeros(n), dead)
+    return ReplayBuffer(n, np.arange(n, dtype=np.float64)[:, None], np.zeros((n, 1)), np.zeros(n), dead)
 
 
 def test_nothing_is_imagined_from_states_shortly_before_a_fall() -> None:

@@ -22,12 +22,12 @@ from resetfree.players.model_based.choice_search import (
     FittedModel,
     LinearScores,
     _danger,
-    _judges,
     _scaled,
     _unscaled,
+    _with_neighbours,
     choose,
-    imagine,
-    judge,
+    evaluate,
+    rollout,
 )
 from resetfree.players.model_based.model_search import ModelSearch
 from resetfree.problems.contract import Episode
@@ -173,9 +173,9 @@ def test_a_policy_is_worth_its_imagined_lives(seed: int, size: int, lam: float) 
     rng = np.random.default_rng(seed)
     model = _model(rng, size, 3, 5, 0.3, spread=0.1)
     policies, starts = rng.normal(size=(4, 3, size + 1)), rng.normal(size=(5, size))
-    noise, worth = rng.normal(size=(5, 12, size)), np.empty(4)
-    judge(model, policies, starts, noise, lam, worth)
-    for policy, value in zip(policies, worth, strict=True):
+    noise, values = rng.normal(size=(5, 12, size)), np.empty(4)
+    evaluate(model, policies, starts, noise, lam, values)
+    for policy, value in zip(policies, values, strict=True):
         lives = []
         for z, shocks in zip(starts, noise, strict=True):
             alive, earned = 1.0, 0.0
@@ -193,7 +193,7 @@ def test_the_reward_and_the_risk_of_a_life_without_danger() -> None:
     """Nothing known to be dangerous, and no fear of the unknown: no risk."""
     model = _model(np.random.default_rng(0), 2, 0, 0, 0.0)
     out = np.empty(2)
-    imagine(model, np.ones((3, 3)), np.zeros(2), np.zeros((20, 2)), out)
+    rollout(model, np.ones((3, 3)), np.zeros(2), np.zeros((20, 2)), out)
     assert out[1] == 0.0
     assert 0.0 <= out[0] <= 20.0
 
@@ -204,11 +204,11 @@ def test_judges_are_the_dead_and_the_ten_nearest_to_each(seed: int, dead: int, l
     rng = np.random.default_rng(seed)
     z, alive = rng.normal(size=(dead, 2)), rng.normal(size=(lived, 2))
     expected = {tuple(alive[i]) for d in z for i in np.argsort(((alive - d) ** 2).sum(axis=1))[:10]}
-    found = _judges(z, alive)
+    found = _with_neighbours(z, alive)
     np.testing.assert_array_equal(found[:dead], z)
     assert {tuple(row) for row in found[dead:]} == expected
     assert len(found) == dead + len(expected)
-    assert len(_judges(z[:0], alive)) == 0
+    assert len(_with_neighbours(z[:0], alive)) == 0
 
 
 def test_scaling_a_policy_and_back_changes_nothing() -> None:
@@ -219,7 +219,7 @@ def test_scaling_a_policy_and_back_changes_nothing() -> None:
     policy = LinearScores(rng.normal(size=(3, 2)), rng.normal(size=3))
     back = _unscaled(_scaled(policy, scaling), scaling)
     np.testing.assert_allclose(back.weight, policy.weight, rtol=1e-12)
-    np.testing.assert_allclose(back.offset, policy.offset, atol=1e-12)
+    np.testing.assert_allclose(back.bias, policy.bias, atol=1e-12)
 
 
 def test_what_bounds_rule_out_is_not_imagined() -> None:
@@ -271,7 +271,7 @@ def test_a_loaded_state_plans_bit_for_bit_as_the_saved_one() -> None:
     saving.load(again, saving.dump(state))
     one, other = (player.plan(kept, np.array([0.1, 0.0]), 50.0) for kept in (state, again))
     np.testing.assert_array_equal(one.policy.weight, other.policy.weight)
-    np.testing.assert_array_equal(one.policy.offset, other.policy.offset)
+    np.testing.assert_array_equal(one.policy.bias, other.policy.bias)
     assert (one.v_r, one.v_c) == (other.v_r, other.v_c)
 
 

@@ -167,7 +167,7 @@ def test_more_reward_is_more_than_imagined_resets_can_explain(
     search = machine_search.MachineSearch(None, np.zeros((3, 1)), 200.0, planning, 4, 1, 0)  # type: ignore[arg-type]
     earned, fallen = (np.repeat(np.array(part)[:, None], 3, axis=1) for part in (np.array(reward) * planning, reset))
     told = Forecast(earned, fallen)
-    monkeypatch.setattr(machine_search, "imagine", lambda *given: told)
+    monkeypatch.setattr(machine_search, "rollout", lambda *given: told)
     new, old = np.ones((1, 2)), np.zeros((1, 2))
     assert search._earns_more(new, old, np.zeros((3, 1)), np.zeros((planning, 3, 1))) is more
 

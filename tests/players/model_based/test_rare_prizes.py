@@ -19,9 +19,9 @@ from resetfree.players.model_based.choice_search import (
     ChoiceSearchState,
     FittedModel,
     _danger,
-    imagine,
     no_blow,
     prizes,
+    rollout,
 )
 from resetfree.players.model_based.model_search import ModelSearch
 from resetfree.problems.contract import Episode
@@ -41,7 +41,7 @@ def model(caution: float, **other: Any) -> FittedModel:
 def life(world: FittedModel, steps: int) -> tuple[float, float]:
     """Reward and risk of action 0 alone, from the middle."""
     forwards, out = np.array([[0.0, 0.0, 1.0], [0.0, 0.0, 0.0]]), np.empty(2)
-    imagine(world, forwards, np.zeros(SIZE), np.zeros((steps, SIZE)), out)
+    rollout(world, forwards, np.zeros(SIZE), np.zeros((steps, SIZE)), out)
     return float(out[0]), float(out[1])
 
 
@@ -190,12 +190,12 @@ def test_after_some_prizes_lives_are_imagined_from_where_they_led(monkeypatch: p
     state = player.init(rf.from_gym("gym:MountainCar-v0", **never), 1, 0)
     assert isinstance(state, ChoiceSearchState)
 
-    def judged(model: Any, policies: Any, starts: NDArray[np.float64], *rest: Any) -> None:
+    def recorded(model: Any, policies: Any, starts: NDArray[np.float64], *rest: Any) -> None:
         seen.append(starts)
-        judge(model, policies, starts, *rest)
+        evaluate(model, policies, starts, *rest)
 
-    judge = choice_search.judge
-    monkeypatch.setattr(choice_search, "judge", judged)
+    evaluate = choice_search.evaluate
+    monkeypatch.setattr(choice_search, "evaluate", recorded)
     for prize in range(1, MANY + 1):
         states = np.column_stack([np.append(0.01 * np.arange(30), -0.001 * prize), np.zeros(31)])
         state.rows.add(Episode(states, np.arange(30) % 3, np.append(np.zeros(29), 1.0), False, states[-1]))

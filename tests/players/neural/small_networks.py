@@ -11,16 +11,24 @@ from resetfree.players.testing.trial_problems import PUSH, Plane
 from resetfree.problems.contract import Episode
 from resetfree.problems.stepping import Step
 
-SOFT: dict[str, Any] = {"hidden": 16, "batch": 16, "learning_rate": 3e-3, "warmup": 10}
+SOFT: dict[str, Any] = {"hidden": 16, "batch": 16, "learning_rate": 3e-3, "learning_starts": 10}
 LATEST: dict[str, Any] = {"hidden": 16, "batch": 10, "steps": 20, "learning_rate": 1e-2}
-IMAGINED = {**SOFT, "members": 2, "model_hidden": 16, "imagined": 256, "ahead": 2, "updates": 1}
+MODEL_BASED = {**SOFT, "members": 2, "model_hidden": 16, "n_rollouts": 256, "rollout_length": 2, "gradient_steps": 1}
 # Networks take over after 60 steps without a fall, and decide anew after 40.
 TAKEN_OVER: dict[str, Any] = {
     **{"planning": 20, "population": 8, "rounds": 6, "proof": 60, "trial": 40, "members": 2, "hidden": 16},
-    **{"batch": 16, "actor_hidden": 8, "critic_hidden": 8, "valuations": 5, "updates": 5, "ahead": 10, "lives": 8},
+    **{
+        "batch": 16,
+        "actor_hidden": 8,
+        "critic_hidden": 8,
+        "valuations": 5,
+        "gradient_steps": 5,
+        "rollout_length": 10,
+        "n_rollouts": 8,
+    },
 }
 SMALL: dict[str, dict[str, Any]] = {
-    **{"sac": SOFT, "sac-lagrangian": SOFT, "ppo": LATEST, "mbpo": IMAGINED, "neural-search": TAKEN_OVER}
+    **{"sac": SOFT, "sac-lagrangian": SOFT, "ppo": LATEST, "mbpo": MODEL_BASED, "neural-search": TAKEN_OVER}
 }
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.players.neural.small_networks import Target, small
 
-from resetfree.game.replay_buffer import no_rows
+from resetfree.game.replay_buffer import empty_buffer
 from resetfree.players.dual.constant_penalty import ConstantPenalty
 from resetfree.players.neural.mbpo import (
     LEAST_LOG_VARIANCE,
@@ -19,9 +19,9 @@ from resetfree.players.neural.mbpo import (
     fall_odds,
     fit,
     fresh_ensemble,
-    imagine,
     model_loss,
     moves,
+    rollout,
     scales_of,
 )
 from resetfree.players.neural.networks import Batch, replayed, uniform_layers
@@ -58,40 +58,40 @@ def test_the_loss_by_hand() -> None:
 def lives(model: Any, ahead: int = 3) -> Batch:
     starts = np.array([[0.5, 0.0], [-0.5, 0.0]] * 50, dtype=np.float32)
     tree, zero = {"actor": actor(), "model": model}, np.uint32(0)
-    return Batch(*imagine(tree, starts, seed=zero, first=zero, scales=UNIT, ahead=ahead))
+    return Batch(*rollout(tree, starts, seed=zero, first=zero, scales=UNIT, rollout_length=ahead))
 
 
 def test_imagined_steps_follow_each_other() -> None:
     found = lives(always([0.25, 0.0, 0.7, -99, -99, -99, -99]))
-    np.testing.assert_allclose(found.after - found.state, np.broadcast_to([0.25, 0.0], (3, 100, 2)), atol=0.05)
+    np.testing.assert_allclose(found.next_state - found.state, np.broadcast_to([0.25, 0.0], (3, 100, 2)), atol=0.05)
     np.testing.assert_allclose(found.reward, 0.7, atol=0.05)
-    np.testing.assert_array_equal(found.state[1:], found.after[:-1])
-    assert not found.dead.any()
+    np.testing.assert_array_equal(found.state[1:], found.next_state[:-1])
+    assert not found.terminated.any()
     assert np.ptp(found.action) > 0.5
     assert np.abs(found.action).max() <= 1.0
 
 
 def test_a_life_that_fell_begins_again() -> None:
     found = lives(always([0.25, 0.0, 0.7, -99, -99, -99, 99]))
-    assert found.dead.all()
+    assert found.terminated.all()
     np.testing.assert_array_equal(found.state[1], found.state[0])
 
 
 def test_each_step_is_that_of_one_member() -> None:
     found = lives(always([1.0, 0.0, 0.0, -99, -99, -99, -99], [-1.0, 0.0, 0.0, -99, -99, -99, 99]))
-    up = np.asarray(found.after[..., 0] > found.state[..., 0])
+    up = np.asarray(found.next_state[..., 0] > found.state[..., 0])
     assert 0.3 < up.mean() < 0.7
-    np.testing.assert_array_equal(found.dead == 0.0, up)  # a member's change comes with its own fall
+    np.testing.assert_array_equal(found.terminated == 0.0, up)  # a member's change comes with its own fall
 
 
 def test_imagined_states_stay_near_what_was_seen() -> None:
     found = lives(always([99.0, 0.0, 0.0, -99, -99, -99, -99]))
-    assert float(found.after.max()) == 9.0
+    assert float(found.next_state.max()) == 9.0
 
 
 def test_scales_by_hand() -> None:
-    s, after = np.array([[0.0, 1.0], [2.0, 1.0]]), np.array([[1.0, 1.0], [5.0, 1.0]])
-    found = scales_of(Batch(s, np.zeros((2, 1)), np.array([0.0, 1.0]), after, np.array([0.0, 1.0])))
+    s, next_state = np.array([[0.0, 1.0], [2.0, 1.0]]), np.array([[1.0, 1.0], [5.0, 1.0]])
+    found = scales_of(Batch(s, np.zeros((2, 1)), np.array([0.0, 1.0]), next_state, np.array([0.0, 1.0])))
     assert found.centre.tolist() == [1.0, 1.0]
     np.testing.assert_allclose(found.scale, [1.0, LEAST_SCALE])
     np.testing.assert_allclose(found.change, [1.0, LEAST_SCALE])
@@ -104,24 +104,24 @@ def random_episodes(n: int) -> Any:
 
 
 def test_the_ensemble_learns_dynamics_and_falls() -> None:
-    rows, rng = no_rows(Target()), np.random.default_rng(0)
+    rows, rng = empty_buffer(Target()), np.random.default_rng(0)
     for one in random_episodes(200):
         rows.add(one)
     taken, ends = np.flatnonzero(rows.taken(rows.n)), (np.zeros(1), np.ones(1))
     seen = replayed(rows, taken, ends)
-    assert seen.dead.sum() > 20
+    assert seen.terminated.sum() > 20
     tree, scales = fresh_ensemble(2, 1, 16, 2, rng), scales_of(seen)
     for _ in range(60):
         batches = replayed(rows, rng.choice(taken, (16, 2, 16)), ends)
         tree = fit(tree, batches, count=np.int32(16), rate=np.float32(3e-3), scales=scales)
     mean, _ = moves(tree["model"], seen.state, seen.action, scales)
-    odds = fall_odds(tree["model"], seen.state, seen.action, seen.after, scales)
+    odds = fall_odds(tree["model"], seen.state, seen.action, seen.next_state, scales)
     x = seen.state[:, 0] + 0.2 * seen.action[:, 0]  # where the push leads but for the noise
     np.testing.assert_allclose(seen.state[:, 0] + scales.change[0] * mean[0, :, 0], x, atol=0.05)
     risk = np.asarray(jax.nn.sigmoid(odds)).mean(axis=0)
     assert risk[np.abs(x) < 0.8].mean() < 0.02
-    assert risk[seen.dead == 1].mean() > 0.6
-    assert risk.mean() == pytest.approx(seen.dead.mean(), abs=0.03)  # neither alarmed nor careless
+    assert risk[seen.terminated == 1].mean() > 0.6
+    assert risk.mean() == pytest.approx(seen.terminated.mean(), abs=0.03)  # neither alarmed nor careless
 
 
 def test_imagined_falls_cost_their_price_and_a_share_is_real() -> None:
@@ -131,10 +131,10 @@ def test_imagined_falls_cost_their_price_and_a_share_is_real() -> None:
         state.rows.add(one)
     _, draw = player.prepare(state, state.taken(), 10)
     batch = draw((64, 16))
-    assert batch.dead.shape == (64, 16)
-    assert 0 < batch.dead[:, 4:].mean() < 1
-    assert (batch.reward[batch.dead == 1] <= 1.0 - 50.0).all()
-    assert (batch.reward[batch.dead == 0] >= 0.0).all()
+    assert batch.terminated.shape == (64, 16)
+    assert 0 < batch.terminated[:, 4:].mean() < 1
+    assert (batch.reward[batch.terminated == 1] <= 1.0 - 50.0).all()
+    assert (batch.reward[batch.terminated == 0] >= 0.0).all()
     real = {tuple(one) for one in replayed(state.rows, state.taken(), (np.zeros(1), np.ones(1))).state.tolist()}
     assert all(tuple(one) in real for one in batch.state[:, :4].reshape(-1, 2).tolist())
     later = np.mean([tuple(one) in real for one in batch.state[:, 4:].reshape(-1, 2).tolist()])
@@ -142,7 +142,7 @@ def test_imagined_falls_cost_their_price_and_a_share_is_real() -> None:
 
 
 def test_it_learns_to_fall_less() -> None:
-    player = small(MBPO, gamma=0.9, price=5.0, updates=5, model_rate=3e-3)
+    player = small(MBPO, gamma=0.9, price=5.0, gradient_steps=5, model_rate=3e-3)
     _, rounds = played(Target(), player, ConstantPenalty(C=0.0), 60, seed=1)
     assert sum(one.reset for one in random_episodes(100)) >= 10
     assert sum(this.episode.reset for this in rounds[-20:]) == 0

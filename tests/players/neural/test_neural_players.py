@@ -51,7 +51,7 @@ def test_what_a_file_holds_must_be_networks() -> None:
     for k in range(7):
         state = feed(player, state, episode(k == 3), k)
     saved = saving.dump(state)
-    assert state.updates > 0
+    assert state.gradient_steps > 0
     for key, array in saved.items():
         if not key.startswith("learned."):
             continue
@@ -66,7 +66,7 @@ def test_what_a_file_holds_must_be_networks() -> None:
 
 
 def test_networks_that_grow_without_bound_are_reported() -> None:
-    player = small(SAC, learning_rate=1.0, price=1e6, reward_scale=1e6, gamma=0.999999, tau=1.0, updates=1000)
+    player = small(SAC, learning_rate=1.0, price=1e6, reward_scale=1e6, gamma=0.999999, tau=1.0, gradient_steps=1000)
     state = player.init(Target(), 5, 0)
     for k in range(4):
         state = feed(player, state, episode(True), k)
@@ -91,7 +91,15 @@ def test_players_are_listed_without_an_import_of_jax() -> None:
 
 @pytest.mark.parametrize(
     ("setting", "value"),
-    [("hidden", 0), ("hidden", 10**6), ("batch", 0), ("gamma", 1.0), ("tau", 0.0), ("updates", 0), ("price", 1e300)],
+    [
+        ("hidden", 0),
+        ("hidden", 10**6),
+        ("batch", 0),
+        ("gamma", 1.0),
+        ("tau", 0.0),
+        ("gradient_steps", 0),
+        ("price", 1e300),
+    ],
 )
 def test_settings_are_refused_with_one_sentence(setting: str, value: float) -> None:
     with pytest.raises(InvalidInput, match=f"The '{setting}' of sac must be"):

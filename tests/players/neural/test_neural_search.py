@@ -15,18 +15,18 @@ import numpy as np
 import pytest
 from rich.console import Console
 from tests.players.neural.small_networks import Target, episode, feed, small
-from tests.players.neural.toy_lives import f32, idle, nothing_beyond, toy, toy_scene
+from tests.players.neural.toy_rollouts import f32, idle, nothing_beyond, toy, toy_batch
 
 import resetfree as rf
 from resetfree.core.errors import InvalidInput
 from resetfree.core.state import dump, load, replay
 from resetfree.players.dual.constant_penalty import ConstantPenalty
-from resetfree.players.model_based.reset_judge import ResetJudge, fit_judge
+from resetfree.players.model_based.reset_classifier import ResetClassifier, fit_classifier
 from resetfree.players.neural import network_search as word
-from resetfree.players.neural.network_search import judge_lives
+from resetfree.players.neural.network_search import calibrated_classifier
 from resetfree.players.neural.neural_search import NeuralSearch, gate
 from resetfree.players.neural.skip_policy import SkipPolicy, skip_policy
-from resetfree.players.neural.world_model import Imagined, action_of, compare, improve, stepped, worth
+from resetfree.players.neural.world_model import Returns, action_of, actor_value, compare, improve, stepped
 from resetfree.players.testing.trial_problems import played, same, same_round, saved_and_loaded, snapshot
 from resetfree.problems.action_spaces import Box
 from resetfree.problems.features._scaling import Scaling
@@ -47,55 +47,57 @@ def test_a_step_by_hand() -> None:
     np.testing.assert_allclose(reward, 1.0, atol=1e-6)
     doubt = 0.2 / np.sqrt(3.0) / 0.05  # the means deviate by 0.2 in one of three outputs
     np.testing.assert_allclose(danger, 0.5 * (doubt / 2 - 1), rtol=1e-4)
-    agreed = stepped(toy(0.3, 0.3, judge=(-1.0, 2.0, 0.0, 0.0, 0.0)), z, 0.0 * a, luck, 0.5)[2]
+    agreed = stepped(toy(0.3, 0.3, reset_classifier=(-1.0, 2.0, 0.0, 0.0, 0.0)), z, 0.0 * a, luck, 0.5)[2]
     np.testing.assert_allclose(agreed, 1 / (1 + np.exp(1.0 - 0.6)), rtol=1e-5)  # the judge sees where the step leads
 
 
 @pytest.mark.parametrize("far", [3.0, 10.5, 30.0])
 def test_networks_and_regression_judge_alike_however_far(far: float) -> None:
     weight = f32(-1.0, 0.5, -0.25, 0.0, 0.02)
-    model = toy(0.0, 0.0, judge=weight)._replace(least=f32(-99, -99), most=f32(99, 99))
+    model = toy(0.0, 0.0, reset_classifier=weight)._replace(least=f32(-99, -99), most=f32(99, 99))
     z, luck = f32([[0.0, far]], [[0.0, -far]]), f32([0.0, 0.0, 0.0])
     danger = stepped(model, z, np.zeros((2, 1, 1), np.float32), luck, 0.0)[2]
-    np.testing.assert_allclose(danger[:, 0], 1 / (1 + np.exp(-ResetJudge(weight).logit(z[:, 0]))), rtol=1e-5)
+    np.testing.assert_allclose(danger[:, 0], 1 / (1 + np.exp(-ResetClassifier(weight).logit(z[:, 0]))), rtol=1e-5)
 
 
 def test_the_worst_member_counts() -> None:
-    two = Imagined(f32([4.0, 4.0], [8.0, 6.0]), f32([0.0, 1.0], [0.5, 0.0]), None, None)
-    assert float(worth(two, f32(10.0, 10.0))) == pytest.approx(np.mean([6.0 - 5.0, 5.0 - 10.0]))
-    falling = toy(1.0, 0.0, judge=(-20.0, 8.0, 0.0, 0.0, 0.0))  # the first member walks into what the judge forbids
-    worths, resets = compare(toy_scene(falling, 10.0), nothing_beyond(), [idle()] * 2, 10)
+    two = Returns(f32([4.0, 4.0], [8.0, 6.0]), f32([0.0, 1.0], [0.5, 0.0]), None, None)
+    assert float(actor_value(two, f32(10.0, 10.0))) == pytest.approx(np.mean([6.0 - 5.0, 5.0 - 10.0]))
+    falling = toy(
+        1.0, 0.0, reset_classifier=(-20.0, 8.0, 0.0, 0.0, 0.0)
+    )  # the first member walks into what the judge forbids
+    values, resets = compare(toy_batch(falling, 10.0), nothing_beyond(), [idle()] * 2, 10)
     assert resets[0] > 0.99
-    assert float(worths[0]) < 10.0 - 9.9  # no more than 10 steps earn, less the price of a sure fall
-    standing = toy(0.0, 0.0, judge=(-20.0, 8.0, 0.0, 0.0, 0.0))
-    both = compare(toy_scene(standing, 10.0), nothing_beyond(), [idle()] * 2, 10)
+    assert float(values[0]) < 10.0 - 9.9  # no more than 10 steps earn, less the price of a sure fall
+    standing = toy(0.0, 0.0, reset_classifier=(-20.0, 8.0, 0.0, 0.0, 0.0))
+    both = compare(toy_batch(standing, 10.0), nothing_beyond(), [idle()] * 2, 10)
     assert float(both[0][0]) == pytest.approx(10.0, abs=0.1)
 
 
 def test_the_gradient_lowers_imagined_resets() -> None:
-    drifting = toy(0.3, 0.3, judge=(-6.0, 0.0, 0.0, 2.0, 0.0), push=0.6)  # the push can stop the drift
-    scene, beyond = toy_scene(drifting, 5.0), nothing_beyond()
-    better = improve(scene, beyond, idle(), count=np.int32(200), rate=np.float32(2e-2), ahead=10)
-    worths, resets = compare(scene, beyond, [idle(), better], 10)
+    drifting = toy(0.3, 0.3, reset_classifier=(-6.0, 0.0, 0.0, 2.0, 0.0), push=0.6)  # the push can stop the drift
+    batch, beyond = toy_batch(drifting, 5.0), nothing_beyond()
+    better = improve(batch, beyond, idle(), count=np.int32(200), rate=np.float32(2e-2), rollout_length=10)
+    values, resets = compare(batch, beyond, [idle(), better], 10)
     assert resets[0] > 0.9
     assert resets[1] < 0.1
-    assert worths[1] > worths[0]
+    assert values[1] > values[0]
 
 
 def test_the_judge_is_as_sure_as_resets_are_frequent() -> None:
     rng = np.random.default_rng(0)
     lived, dead = rng.normal(size=(4000, 2)), rng.normal(size=(40, 2)) + np.array([2.0, 0.0])
     some = lived[::4]
-    judge = fit_judge(some, dead[::2])
+    classifier = fit_classifier(some, dead[::2])
 
     def mean_chance(weight: Any) -> float:
         z = np.concatenate([lived, dead])
         return float(np.mean(1 / (1 + np.exp(-(weight[0] + z @ weight[1:3] + z**2 @ weight[3:])))))
 
-    found = judge.calibrated((len(some), 20), (len(lived), len(dead))).weight
+    found = classifier.calibrated((len(some), 20), (len(lived), len(dead))).weight
     assert mean_chance(found) == pytest.approx(40 / 4040, rel=0.3)
-    assert mean_chance(judge.weight) > 0.05  # before: as if resets were far more frequent
-    none = fit_judge(lived, dead[:0]).calibrated((4000, 0), (4000, 0)).weight
+    assert mean_chance(classifier.weight) > 0.05  # before: as if resets were far more frequent
+    none = fit_classifier(lived, dead[:0]).calibrated((4000, 0), (4000, 0)).weight
     assert none.tolist() == [pytest.approx(np.log(0.5 / 4001)), 0, 0, 0, 0]
 
 
@@ -186,8 +188,8 @@ def test_networks_that_are_wrong_about_what_lives_have_no_say() -> None:
     tree = state.tree
     before, played = len(state.decisions), tree["played"]
     for wrong, said in ((30.0, [word.DISTRUSTED]), (-30.0, [word.DISTRUSTED, word.ADOPTED])):  # all fall, none does
-        judge = np.append(np.float32(wrong), np.zeros_like(tree["model"].judge[1:]))
-        state.keep({**tree, "model": tree["model"]._replace(judge=judge)}, 0, player.name)
+        classifier = np.append(np.float32(wrong), np.zeros_like(tree["model"].reset_classifier[1:]))
+        state.keep({**tree, "model": tree["model"]._replace(reset_classifier=classifier)}, 0, player.name)
         player._seek(state, 31, 20.0)
         assert decided(state)[before:] == said
         same_actor = all(map(np.array_equal, *map(jax.tree.leaves, (state.tree["played"], played))))
@@ -201,7 +203,7 @@ def test_the_reset_predictor_is_tested_after_falls_and_it_is_recorded() -> None:
     known = len(state.tested)
     for _ in range(3):
         state.search.rows.add(episode(True))
-    n, falls = state.search.rows.n, int(state.search.rows.dead.sum())
+    n, falls = state.search.rows.n, int(state.search.rows.terminated.sum())
     player._train(state, n, 33)
     assert state.tested[known:, :2].tolist() == [[33, falls]]
     what = next(one.what for one in player.decisions(state) if one.k == 33)
@@ -209,8 +211,12 @@ def test_the_reset_predictor_is_tested_after_falls_and_it_is_recorded() -> None:
     assert [one.k for one in player.decisions(state)] == sorted(one.k for one in player.decisions(state))
     player._train(state, n, 34)  # no further falls, nothing to tell
     assert len(state.tested) == known + 1
-    judge, _ = judge_lives(state.scaling()(state.search.rows.state[:n]), state.search.rows.dead[:n], seeded(4, n, 2))
-    np.testing.assert_allclose(state.tree["model"].judge, judge.weight, rtol=1e-4)  # what was tested is imagined with
+    classifier, _ = calibrated_classifier(
+        state.scaling()(state.search.rows.state[:n]), state.search.rows.terminated[:n], seeded(4, n, 2)
+    )
+    np.testing.assert_allclose(
+        state.tree["model"].reset_classifier, classifier.weight, rtol=1e-4
+    )  # rollouts use what was tested
 
 
 def seeded(*numbers: int) -> np.random.Generator:
@@ -219,8 +225,8 @@ def seeded(*numbers: int) -> np.random.Generator:
 
 def test_boldness_by_hand() -> None:
     state = state_then()
-    state.search.rows.dead[:2] = True
-    resets = int(state.search.rows.dead.sum())
+    state.search.rows.terminated[:2] = True
+    resets = int(state.search.rows.terminated.sum())
     assert resets >= 2
     assert state.boldness(100, 1.0) == pytest.approx(1.0 - resets / 10.0)
     assert state.boldness(1, 0.5) == 0.0

@@ -43,7 +43,7 @@ def test_advantages_by_hand(dead: list[int], last: int, expected: list[float]) -
     follows = np.arange(3) < 2
     follows[last] = False
     seen = Batch(None, None, REWARD, None, np.array(dead, dtype=float))
-    found = advantages(seen, VALUE, AFTER, follows, gamma=0.9, trace=0.5)
+    found = advantages(seen, VALUE, AFTER, follows, gamma=0.9, gae_lambda=0.5)
     np.testing.assert_allclose(found, expected)
 
 
@@ -77,7 +77,7 @@ def test_it_learns_from_the_latest_steps_of_one_policy_alone() -> None:
     for k in range(25):  # two steps each; twenty make a time to learn
         state = feed(player, state, episode(False), k)
         plans.append(player.plan(state, np.zeros(2), 0.0).policy)
-    assert state.updates == 2 * 10 * 2
+    assert state.gradient_steps == 2 * 10 * 2
     assert state.since == 60  # rows: three an episode
     changes = [k for k in range(1, 25) if not plans[k].same(plans[k - 1])]
     assert changes == [9, 19]
@@ -105,7 +105,7 @@ def test_where_a_machine_runs_on_the_end_of_an_episode_means_nothing(fell: bool,
         for k, (i, j) in enumerate(pairwise(cuts)):
             one = Episode(s[i : j + 1], a[i:j], r[i:j], fell and j == 10, s[j])
             state = feed(player, state, one, k)
-        assert state.updates == 20
+        assert state.gradient_steps == 20
         learned.append(np.concatenate([leaf.ravel() for leaf in state.learned]))
     once, twice = learned
     assert np.array_equal(once, twice) is same

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from tests.players.neural.small_networks import Target, episode, feed, small
 
-from resetfree.game.replay_buffer import no_rows
+from resetfree.game.replay_buffer import empty_buffer
 from resetfree.players.dual.constant_penalty import ConstantPenalty
 from resetfree.players.neural.networks import Batch, forward, rectified, replayed
-from resetfree.players.neural.sac import SAC, TOGETHER, Learning, improve, squashed_log, target, wanted_values
+from resetfree.players.neural.sac import SAC, TOGETHER, Learning, improve, squashed_log, target, td_targets
 from resetfree.players.neural.sac_lagrangian import SACLagrangian
 from resetfree.players.testing.trial_problems import PUSH, Plane, played
 from resetfree.problems.stepping import Step
@@ -24,12 +24,12 @@ ENDS = (np.array([0.0]), np.array([1.0]))
 
 def test_only_a_fall_is_an_end() -> None:
     """The last step of an episode that did not fall leads on: its target has a future."""
-    rows = no_rows(Target())
+    rows = empty_buffer(Target())
     rows.add(episode(False))
     rows.add(episode(True))
     batch = replayed(rows, np.flatnonzero(rows.taken(rows.n)), ENDS)
-    assert batch.dead.tolist() == [0.0, 0.0, 0.0, 1.0]
-    np.testing.assert_allclose(batch.after[:, 0], [0.2, 0.3, 0.2, 0.3])
+    assert batch.terminated.tolist() == [0.0, 0.0, 0.0, 1.0]
+    np.testing.assert_allclose(batch.next_state[:, 0], [0.2, 0.3, 0.2, 0.3])
     np.testing.assert_allclose(batch.action[:, 0], [-0.5, 1.0, -0.5, 1.0])
     assert all(field.dtype == np.float32 for field in batch)
 
@@ -52,11 +52,11 @@ def test_targets_by_hand() -> None:
     density = -0.5 * x**2 - 0.5 * np.log(2 * np.pi) - np.log(1 - np.tanh(x) ** 2)
     noise = jnp.full((2, 1), x)
     assert float(squashed_log(noise, jnp.zeros(()), noise)[0]) == pytest.approx(density, rel=1e-5)
-    wanted, risk = wanted_values(tree, batch, noise, HOW)
+    wanted, risk = td_targets(tree, batch, noise, HOW)
     np.testing.assert_allclose(wanted, [1.0 + 0.9 * (3.0 - 0.5 * density), -7.0], rtol=1e-5)  # the smaller critic
     np.testing.assert_allclose(risk, [0.9 * 0.5, 1.0], rtol=1e-5)  # the worse critic
     del tree["late_costs"]
-    assert wanted_values(tree, batch, noise, HOW)[1] is None
+    assert td_targets(tree, batch, noise, HOW)[1] is None
     assert target(1.0, 0.0, 2.0, 0.9) == pytest.approx(2.8)
 
 
@@ -68,11 +68,11 @@ def test_a_fall_costs_its_price() -> None:
 
 def test_the_value_of_an_endless_life_is_not_that_of_an_episode() -> None:
     """Two paid steps an episode, for ever: 1 / (1 - 0.8) = 5 and some entropy, where an end would make it 2."""
-    player = small(SAC, gamma=0.8, tau=0.05, updates=10)
+    player = small(SAC, gamma=0.8, tau=0.05, gradient_steps=10)
     state = player.init(Target(), 100, 0)
     for k in range(60):
         state = feed(player, state, episode(False), k)
-    assert state.updates == 20 * (60 - 4)  # none in the first ten steps
+    assert state.gradient_steps == 20 * (60 - 4)  # none in the first ten steps
     assert 4.0 < last_value(state) < 8.0
     state = player.init(Target(), 100, 0)
     for k in range(60):
@@ -104,7 +104,7 @@ def test_the_multiplier_keeps_the_actor_from_what_falls() -> None:
     for C in (0.0, 100.0):
         problem = Tempting("tempting", 3, (0.0, 1.0), 0.0, PUSH)
         dual = ConstantPenalty(C=C)
-        game, _ = played(problem, small(SACLagrangian, gamma=0.0, updates=5), dual, 150, seed=2)
+        game, _ = played(problem, small(SACLagrangian, gamma=0.0, gradient_steps=5), dual, 150, seed=2)
         plan = small(SACLagrangian).plan(game.primal, np.zeros(2), C)
         pushes[C] = float(plan.policy.mode(1, np.zeros(2))[0])
         assert 0.0 <= plan.v_c <= 1.0

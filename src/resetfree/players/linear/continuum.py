@@ -19,7 +19,7 @@ from resetfree.core.arrays import Bools, Floats, Ints, longer
 from resetfree.core.errors import InvalidInput
 from resetfree.core.state import require, within
 from resetfree.game.contract import Round
-from resetfree.game.replay_buffer import NO_ACTION, StoredRows, no_rows
+from resetfree.game.replay_buffer import NO_ACTION, ReplayBuffer, empty_buffer
 from resetfree.players.linear.pair_values import greedy_pass, greedy_rows, learn_pairs, soft_pass, soft_rows
 from resetfree.players.requirements import check_room
 from resetfree.players.tabular.lazy_passes import Widths
@@ -57,7 +57,7 @@ class Regressions:
 class PairRows:
     """All transitions, the regressions on them, and those at the last switch, which plans are made from."""
 
-    rows: StoredRows
+    rows: ReplayBuffer
     now: Regressions
     then: Regressions
     switches: int
@@ -105,7 +105,7 @@ class PairRows:
         self.psi, self.step = longer(self.psi, rows.n, 0), longer(self.step, rows.n, 0)
         ends = self.seen + 1 + np.flatnonzero(rows.action[self.seen : rows.n] == NO_ACTION)
         for end in ends.tolist():
-            live = end - bool(rows.dead[end - 1])
+            live = end - bool(rows.terminated[end - 1])
             self.psi[self.seen : live] = self.pairs(rows.state[self.seen : live])
             self.psi[live:end] = 0.0
             self.step[self.seen : end] = np.arange(end - self.seen)
@@ -119,7 +119,7 @@ class PairRows:
         layer = self.layer_of_step[self.step[taken]]
         order = taken[np.argsort(layer, kind="stable")]
         ends = np.append(0, np.bincount(layer, minlength=len(self.then.pay)).cumsum())
-        psi, action, dead = self.psi[:n], self.rows.action[:n], self.rows.dead[:n]
+        psi, action, dead = self.psi[:n], self.rows.action[:n], self.rows.terminated[:n]
         return psi, action, dead, order, ends, self.layer_of_step, self.then.inverse, self.then.pay
 
 
@@ -150,7 +150,7 @@ def no_pairs(problem: Problem, name: str, *, pooled: bool, reg: float, episodes:
     )
     layer_of_step = np.zeros(H, dtype=np.int64) if pooled else np.arange(H)
     nothing = (0, np.zeros((1, A, d)), np.zeros(1, dtype=np.int64))
-    return PairRows(no_rows(problem), empty, empty.copy(), 0, problem.pairs, layer_of_step, *nothing)
+    return PairRows(empty_buffer(problem), empty, empty.copy(), 0, problem.pairs, layer_of_step, *nothing)
 
 
 # --------------------------------------------------------------------------------------------------------------------

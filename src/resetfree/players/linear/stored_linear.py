@@ -20,7 +20,7 @@ from resetfree.core.state import require, within
 from resetfree.core.threads import on_one_thread
 from resetfree.game.capabilities import Suited
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
-from resetfree.game.replay_buffer import NO_ACTION, StoredRows, check_pooling, no_rows, vectors
+from resetfree.game.replay_buffer import NO_ACTION, ReplayBuffer, check_pooling, empty_buffer, vectors
 from resetfree.players.linear.regression import HasRidge, Switching
 from resetfree.players.linear.stored_ridge import (
     Ridge,
@@ -131,7 +131,7 @@ class PlayedWorld:
 class StoredState:
     """Every transition seen, the regressions on them, and when features are fitted next."""
 
-    rows: StoredRows
+    rows: ReplayBuffer
     ridge: Ridge
     next_refit: int  # rows; 0 for never
     switches: int  # how often plans were discarded
@@ -198,7 +198,7 @@ class StoredLinear(TakesEpisodes, HasRidge, PrimalPlayer[StoredState]):
             )
         if problem.n_transitions < 1:
             raise InvalidInput(f"The player '{self.name}' learns from transitions. Got episodes without any.")
-        rows, known = no_rows(problem), known_features(problem)
+        rows, known = empty_buffer(problem), known_features(problem)
         low = np.full(rows.state.shape[1], -np.inf) if problem.low is None else problem.low
         high = np.full(rows.state.shape[1], np.inf) if problem.high is None else problem.high
         moves_last = problem.n_transitions == problem.horizon
@@ -233,7 +233,7 @@ class StoredLinear(TakesEpisodes, HasRidge, PrimalPlayer[StoredState]):
         if refit:
             while state.next_refit <= rows.n:
                 state.next_refit *= 2
-            seen = rows.state[: rows.n][~rows.dead[: rows.n]]
+            seen = rows.state[: rows.n][~rows.terminated[: rows.n]]
             state.ridge = use_features(state.ridge, rows, fitted(state.world, seen))
         else:
             add_rows(state.ridge, rows, first)
@@ -297,7 +297,7 @@ class StoredLinear(TakesEpisodes, HasRidge, PrimalPlayer[StoredState]):
         n, psi = ridge.fitted, features_of_rows(ridge, rows)
         weight = np.zeros((max(played, steps - estimated + 1), d, n_actions))
         weight_r, weight_c = np.zeros((d, n_actions)), np.zeros((d, n_actions))
-        fitted_rows = (psi[:n], rows.action[:n], rows.reward[:n], rows.dead[:n], ridge.width2[:n])
+        fitted_rows = (psi[:n], rows.action[:n], rows.reward[:n], rows.terminated[:n], ridge.width2[:n])
         moves_last = world.moves_last or self.planning is not None
         weights = (weight, weight_r, weight_c)
         plan_stored(*fitted_rows, ridge.root, bonus, lam, moves_last, estimated, *weights, steps)

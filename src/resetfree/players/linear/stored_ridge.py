@@ -15,7 +15,7 @@ from resetfree.core.arrays import Bools, Floats, Ints, longer
 from resetfree.core.compiled import jit
 from resetfree.core.errors import InvalidInput
 from resetfree.core.state import require
-from resetfree.game.replay_buffer import NO_ACTION, StoredRows
+from resetfree.game.replay_buffer import NO_ACTION, ReplayBuffer
 from resetfree.players.linear.ridge import TIE, choose
 from resetfree.problems.features import Features
 
@@ -201,7 +201,7 @@ def no_ridge(features: Features, n_actions: int, reg: float) -> Ridge:
     return Ridge(features, gram, 0, root, log_det, width2=width2, reg=reg, seen=0, psi=psi)
 
 
-def features_of_rows(ridge: Ridge, rows: StoredRows) -> Floats:
+def features_of_rows(ridge: Ridge, rows: ReplayBuffer) -> Floats:
     """Features [n, d] of all rows; those that are missing are computed.
 
     One call for each episode: a product over many rows may round otherwise than one over few, and a run that is
@@ -212,14 +212,14 @@ def features_of_rows(ridge: Ridge, rows: StoredRows) -> Floats:
         ridge.psi = longer(before, rows.n, 0)
         ends = ridge.seen + 1 + np.flatnonzero(rows.action[ridge.seen : rows.n] == NO_ACTION)
         for end in ends.tolist():
-            live = end - bool(rows.dead[end - 1])
+            live = end - bool(rows.terminated[end - 1])
             ridge.psi[ridge.seen : live] = ridge.features(rows.state[ridge.seen : live])
             ridge.psi[live:end] = 0.0
             ridge.seen = end
     return ridge.psi[: rows.n]
 
 
-def add_rows(ridge: Ridge, rows: StoredRows, first: int) -> None:
+def add_rows(ridge: Ridge, rows: ReplayBuffer, first: int) -> None:
     """Lam_a += psi psi^T over the rows from `first` on."""
     psi, action = features_of_rows(ridge, rows), rows.action[first : rows.n]
     for a in range(len(ridge.gram)):
@@ -229,7 +229,7 @@ def add_rows(ridge: Ridge, rows: StoredRows, first: int) -> None:
             ridge.gram[a] += x.T @ x
 
 
-def use_features(ridge: Ridge, rows: StoredRows, features: Features) -> Ridge:
+def use_features(ridge: Ridge, rows: ReplayBuffer, features: Features) -> Ridge:
     """Replace the features, and compute everything again."""
     new = no_ridge(features, len(ridge.gram), ridge.reg)
     add_rows(new, rows, 0)
@@ -242,7 +242,7 @@ def log_dets(ridge: Ridge) -> Floats:
     return np.array([2.0 * np.log(np.diag(_lower(gram))).sum() for gram in ridge.gram])
 
 
-def fit(ridge: Ridge, rows: StoredRows) -> None:
+def fit(ridge: Ridge, rows: ReplayBuffer) -> None:
     """Roots, determinants and widths of all rows so far.
 
     With m new rows X of an action, Lam^-1 X^T = U and L L^T = I + X U, the squared widths of old rows fall by

@@ -18,20 +18,20 @@ from numpy.typing import NDArray
 from resetfree.core.arrays import Bools, Floats
 from resetfree.core.compiled import jit
 from resetfree.core.state import require, within
-from resetfree.game.replay_buffer import NO_ACTION, StoredRows, vectors
+from resetfree.game.replay_buffer import NO_ACTION, ReplayBuffer, vectors
 from resetfree.players.model_based.search_state import LEAST_SPREAD, SearchSettings, SearchState
 from resetfree.problems.contract import ChoicePolicy, State
 from resetfree.problems.features._scaling import Scaling, fit_scaling
 
-GONE = 1e-6  # a life whose probability of still going on is smaller has ended
-FAR = 50.0  # where z is cut if not at the bounds of states: a model that diverges predicts nothing
+GONE = 1e-6  # a rollout whose probability of still going on is smaller has ended
+FAR = 50.0  # z is clipped there, if not at the bounds of states: a model that diverges predicts nothing
 NEIGHBOURS = 10  # states beside each reset state, and each that paid, that decide how far it reaches
 RARE = 0.05  # part of the steps up to which those that pay more than all others are a prize
-PRIZES = 50  # latest of them by which is judged where there is one
+PRIZES = 50  # latest of them, near which a prize is predicted
 PATIENCE, IMPATIENCE = 200, 0.05  # steps without a prize after which there is a new plan, at least so many of all rows
-SOONER = 0.5  # how much more a prize at once is worth than one at the end of what is planned
-AGAIN = 4  # further lives that are imagined from where the agent is
-MANY, FEW = 16, 2  # prizes after which lives are known to begin where these led, and states elsewhere from then on
+SOONER = 0.5  # how much more a prize at once counts than one at the end of a rollout
+AGAIN = 4  # further rollouts from the agent's state
+MANY, FEW = 16, 2  # prizes after which rollouts start where these led, and starts elsewhere from then on
 SEARCHES = 3  # one after the other, where there is a prize
 NEARBY, FINE = (
     0.3,
@@ -45,19 +45,19 @@ NONE: Floats = np.empty((0, 0))
 
 @dataclass
 class LinearScores(ChoicePolicy):
-    """The action of largest weight[a].s + offset[a]; without weights, every action is equally likely."""
+    """The action of largest weight[a].s + bias[a]; without weights, every action is equally likely."""
 
     kind = "LinearScores"
-    axes: ClassVar[dict[str, str]] = {"weight": "AD", "offset": "A"}
+    axes: ClassVar[dict[str, str]] = {"weight": "AD", "bias": "A"}
     stationary = True
     weight: Floats  # [A, D]
-    offset: Floats  # [A]
+    bias: Floats = field(metadata={"saved_as": "offset"})  # [A]
 
     def __call__(self, h: int, s: State) -> Floats:
         """Probabilities [A], the same at every step."""
         if not self.weight.any():
-            return np.full(len(self.offset), 1.0 / len(self.offset))
-        scores = self.weight @ np.atleast_1d(np.asarray(s, dtype=np.float64)) + self.offset
+            return np.full(len(self.bias), 1.0 / len(self.bias))
+        scores = self.weight @ np.atleast_1d(np.asarray(s, dtype=np.float64)) + self.bias
         row = np.zeros(len(scores))
         row[scores.argmax()] = 1.0
         return row
@@ -65,7 +65,7 @@ class LinearScores(ChoicePolicy):
 
 @dataclass
 class ChoiceSearchState(SearchState[LinearScores]):
-    """What a search among choices keeps, with the models and policies that follow from its rows."""
+    """The state of a search among choices, with the models and policies that follow from its rows."""
 
     models: dict[int, tuple[Scaling, FittedModel]] = field(metadata={"saved": False})
     found: dict[tuple[int, float], LinearScores] = field(metadata={"saved": False})
@@ -73,11 +73,11 @@ class ChoiceSearchState(SearchState[LinearScores]):
     def check_loaded(self) -> None:
         """Actions that there are, and a policy that rests on whole episodes."""
         actions = self.rows.action[: self.rows.n]
-        require(within(actions, NO_ACTION, len(self.policy.offset)), "actions must be among those there are")
+        require(within(actions, NO_ACTION, len(self.policy.bias)), "actions must be among those there are")
         super().check_loaded()
 
     def search(self, n: int, s1: State, lam: float, settings: SearchSettings) -> LinearScores:
-        """The cross-entropy method over theta in the model of the first n rows, compared with what is played now."""
+        """The cross-entropy method over theta in the model of the first n rows, compared with the policy in play."""
         if (n, lam) in self.found:
             return self.found[n, lam]
         rng = np.random.default_rng([self.seed, n])
@@ -85,29 +85,29 @@ class ChoiceSearchState(SearchState[LinearScores]):
         visited = settings.starts if model.n_paid < MANY else min(FEW, settings.starts)
         starts = scaling(_starts(self.rows, n, visited, rng))
         rounds = settings.rounds
-        if model.n_paid > 0:  # one life is led, from here on and from where prizes lead: it must not stand still there
+        if model.n_paid > 0:  # the run goes on from here and from where prizes lead: it must not get stuck there
             here = np.repeat(starts[-1 - visited :][:1], AGAIN, axis=0)
             starts, rounds = np.concatenate([starts, here, model.led]), SEARCHES * rounds
         noise = rng.normal(size=(len(starts), settings.planning, starts.shape[1]))
         best = _scaled(self.policy, scaling)
         mean, spread, value = np.zeros_like(best), np.ones_like(best), -np.inf  # any direction: scores have no size
         spread[0] = 0.0  # only differences of scores matter
-        worth, least = np.empty(settings.population), LEAST_SPREAD
+        values, least = np.empty(settings.population), LEAST_SPREAD
         for turn in range(rounds):
             if turn and turn % settings.rounds == 0:  # how soon a prize is won depends more finely on it than risk does
                 best = best / max(float(np.abs(best).max()), GONE)
                 mean, spread[1:], least = best, NEARBY, FINE
             candidates = mean + spread * rng.normal(size=(settings.population, *mean.shape))
             candidates[0], candidates[1] = mean, best
-            judge(model, candidates, starts, noise, lam, worth)
-            elite = np.argsort(-worth, kind="stable")[: max(2, settings.population // 5)]
+            evaluate(model, candidates, starts, noise, lam, values)
+            elite = np.argsort(-values, kind="stable")[: max(2, settings.population // 5)]
             mean = candidates[elite].mean(axis=0)
             spread[1:] = candidates[elite, 1:].std(axis=0) + least
-            if worth[elite[0]] > value:
-                best, value = candidates[elite[0]], worth[elite[0]]
-        judge(model, mean[None], starts, noise, lam, worth[:1])
+            if values[elite[0]] > value:
+                best, value = candidates[elite[0]], values[elite[0]]
+        evaluate(model, mean[None], starts, noise, lam, values[:1])
         self.found.clear()
-        self.found[n, lam] = _unscaled(mean if worth[0] >= value else best, scaling)
+        self.found[n, lam] = _unscaled(mean if values[0] >= value else best, scaling)
         return self.found[n, lam]
 
     def model(self, n: int, settings: SearchSettings) -> tuple[Scaling, FittedModel]:
@@ -116,7 +116,7 @@ class ChoiceSearchState(SearchState[LinearScores]):
             return self.models[n]
         rows, size = self.rows, self.rows.state.shape[1]
         scaling = fit_scaling(rows.state[:n], self.low, self.high)
-        z, dead = scaling(rows.state[:n]), rows.dead[:n]
+        z, terminated = scaling(rows.state[:n]), rows.terminated[:n]
         rng = np.random.default_rng([self.seed, settings.waves, size])
         wave, phase = (
             rng.normal(size=(size, settings.waves)) / settings.bandwidth,
@@ -131,7 +131,7 @@ class ChoiceSearchState(SearchState[LinearScores]):
         targets = np.concatenate([z[taken + 1] - z[taken], rows.reward[taken, None]], axis=1)
         ridge = np.full(inputs.shape[1], settings.reg)
         ridge[: 1 + size] /= 10.0  # prefer linear terms
-        fit = partial(_fit, inputs, targets, rows.action[taken], len(self.policy.offset), ridge)
+        fit = partial(_fit, inputs, targets, rows.action[taken], len(self.policy.bias), ridge)
         kept = np.ones(len(taken), dtype=np.bool_)
         coefficient, missed = fit(kept, pushes=self.never_resets)
         for _ in range(FITS - 1 if self.never_resets else 0):
@@ -143,25 +143,25 @@ class ChoiceSearchState(SearchState[LinearScores]):
             if mine.any():
                 spread[a] = missed[mine, :size].std(axis=0)
         coefficient[:, 1 + size :] *= height
-        known, lived = _judges(z[dead], z[~dead]), z[~dead]
+        known, lived = _with_neighbours(z[terminated], z[~terminated]), z[~terminated]
         low, high = lived.min(axis=0), lived.max(axis=0)
-        # What the bounds of the states rule out is not imagined: a fitted model does not keep to them by itself.
+        # Rollouts are clipped to the bounds of the states: a fitted model does not keep to them by itself.
         least, most = (np.clip((end - scaling.centre) / scaling.scale, -FAR, FAR) for end in (self.low, self.high))
         self.models.clear()
         dynamics, bounds = (wave, phase, coefficient, spread), (low, high, least, most)
         caution = settings.caution
-        if self.never_resets:  # nothing to fear: what is new is sought until there is something to choose by
+        if self.never_resets:  # no risk: new states are rewarded until rewards differ
             caution = 0.0 if np.ptp(earned) else -caution
-        fitted = FittedModel(*dynamics, known, int(dead.sum()), *bounds, caution)
+        fitted = FittedModel(*dynamics, known, int(terminated.sum()), *bounds, caution)
         if len(won):
-            won, others = won[-PRIZES:], np.setdiff1d(taken, np.flatnonzero(dead))
-            paying = _judges(z[won], z[others])
+            won, others = won[-PRIZES:], np.setdiff1d(taken, np.flatnonzero(terminated))
+            paying = _with_neighbours(z[won], z[others])
             fitted = fitted._replace(paying=paying, n_paid=len(won), led=z[won + 1], prize=float(earned.max()))
         self.models[n] = scaling, fitted
         return self.models[n]
 
     def weigh(self, *, reset: bool) -> None:
-        """Plan again where there is a prize to win, and none was won for long: otherwise it might stand still."""
+        """Plan again where there is a prize to win, and none was won for long: the policy may be stuck."""
         since = self.rows.n - self.at
         if not self.stale and since >= max(PATIENCE, IMPATIENCE * self.at):
             won = prizes(self.rows.reward[: self.rows.n][self.rows.taken(self.rows.n)])
@@ -172,7 +172,7 @@ class ChoiceSearchState(SearchState[LinearScores]):
         scaling, model = self.model(n, settings)
         out = np.empty(2)
         start = scaling(vectors(np.asarray([s1])))[0]
-        imagine(model, _scaled(policy, scaling), start, np.zeros((self.horizon, len(start))), out)
+        rollout(model, _scaled(policy, scaling), start, np.zeros((self.horizon, len(start))), out)
         return float(out[0]), float(out[1])
 
 
@@ -236,26 +236,26 @@ def prizes(earned: Floats) -> Bools:
     return won & bool(len(rest) and rest.min() == rest.max() and won.sum() <= max(1.0, RARE * len(earned)))
 
 
-def _judges(dead: Floats, lived: Floats) -> Floats:
-    """Reset states (or states that paid), then the states nearest to each of them that were not."""
+def _with_neighbours(reset_states: Floats, lived: Floats) -> Floats:
+    """Reset states (or states that paid), then the nearest other states to each of them."""
     near: set[int] = set()
-    for z in dead:
+    for z in reset_states:
         distance = ((lived - z) ** 2).sum(axis=1)
         near |= set(np.argpartition(distance, min(NEIGHBOURS, len(lived) - 1))[:NEIGHBOURS].tolist())
-    return np.concatenate([dead, lived[sorted(near)]]) if near else np.empty((0, lived.shape[1]))
+    return np.concatenate([reset_states, lived[sorted(near)]]) if near else np.empty((0, lived.shape[1]))
 
 
-def _starts(rows: StoredRows, n: int, count: int, rng: np.random.Generator) -> Floats:
-    """Where the last three lives began, the agent's state, and states that it has visited."""
-    lived = np.flatnonzero(~rows.dead[:n])
-    began = np.flatnonzero(np.append(True, rows.dead[: n - 1]))[-3:]
+def _starts(rows: ReplayBuffer, n: int, count: int, rng: np.random.Generator) -> Floats:
+    """The last three starts after a reset, the agent's state, and states that it has visited."""
+    lived = np.flatnonzero(~rows.terminated[:n])
+    began = np.flatnonzero(np.append(True, rows.terminated[: n - 1]))[-3:]
     return np.asarray(rows.state[np.concatenate([began, lived[-1:], rng.choice(lived, count)])])
 
 
 def _scaled(policy: LinearScores, scaling: Scaling) -> Floats:
     """The theta [A, D+1] that scores z as the policy scores s."""
-    offset = policy.offset + policy.weight @ scaling.centre
-    return np.concatenate([policy.weight * scaling.scale, offset[:, None]], axis=1)
+    bias = policy.bias + policy.weight @ scaling.centre
+    return np.concatenate([policy.weight * scaling.scale, bias[:, None]], axis=1)
 
 
 def _unscaled(theta: Floats, scaling: Scaling) -> LinearScores:
@@ -270,14 +270,16 @@ class FittedModel(NamedTuple):
     phase: Floats  # [f]
     coefficient: Floats  # [A, 1 + D + f, D + 1] of z' - z, and of the reward in the last column
     spread: Floats  # [A, D] of what the model leaves open, per step
-    known: Floats  # [q, D] states by whose nearest a state is judged
-    n_dead: int  # this many of them, the first, are reset states
-    low: Floats  # [D] the box of all states that were lived in
+    known: Floats  # [q, D] states by whose nearest one a state is classified
+    n_reset_states: int  # this many of them, the first, are reset states
+    low: Floats  # [D] the box of all visited states
     high: Floats  # [D]
     least: Floats  # [D] what z cannot leave
     most: Floats  # [D]
-    caution: float  # how dangerous it is to be outside of it, per width of the box; negative: what a step there pays
-    paying: Floats = NONE  # [p, D] states by whose nearest it is judged whether the next step wins the prize
+    caution: (
+        float  # the probability of a reset outside of it, per width of the box; negative: the reward of a step there
+    )
+    paying: Floats = NONE  # [p, D] states by whose nearest one it is predicted whether the next step wins the prize
     n_paid: int = 0  # this many of them, the first, won it
     led: Floats = NONE  # [n_paid, D] where these steps led
     prize: float = 0.0
@@ -300,11 +302,11 @@ def _nearest(known: Floats, z: Floats) -> int:
 
 @jit
 def _danger(model: FittedModel, z: Floats) -> float:
-    """The probability that z is a reset state: judged by its nearest known state, and by how far outside it lies.
+    """The probability that z is a reset state, by its nearest known state and by how far outside of the box it lies.
 
-    Negative where nothing is ever a reset: what it is worth to see z.
+    Negative where no state is a reset: the reward for visiting z.
     """
-    if model.n_dead > 0 and _nearest(model.known, z) < model.n_dead:
+    if model.n_reset_states > 0 and _nearest(model.known, z) < model.n_reset_states:
         return 1.0
     outside = 0.0
     for j in range(z.shape[0]):
@@ -328,7 +330,7 @@ def choose(scores: Floats, z: Floats) -> int:
 
 
 @jit
-def imagine(model: FittedModel, scores: Floats, start: Floats, noise: Floats, out: Floats) -> None:
+def rollout(model: FittedModel, scores: Floats, start: Floats, noise: Floats, out: Floats) -> None:
     """One rollout of a policy: out[0] its expected reward, out[1] the probability of a reset within len(noise) steps.
 
     noise: [P, D] standard normal numbers.
@@ -342,7 +344,7 @@ def imagine(model: FittedModel, scores: Floats, start: Floats, noise: Floats, ou
             won = _nearest(model.paying, z)
             if won < model.n_paid:
                 out[0] += alive * model.prize * (1.0 + SOONER * (noise.shape[0] - t) / noise.shape[0])
-                break  # other lives begin where prizes led
+                break  # other rollouts start where prizes led
         a = choose(scores, z)
         c = model.coefficient[a]
         for k in range(size + 1):
@@ -370,14 +372,16 @@ def imagine(model: FittedModel, scores: Floats, start: Floats, noise: Floats, ou
 
 
 @jit
-def judge(model: FittedModel, policies: Floats, starts: Floats, noise: Floats, lam: float, worth: Floats) -> None:
-    """Into worth [m] the mean of reward - lam (probability of a reset) of each policy [m, A, D+1] over starts [n, D].
+def evaluate(model: FittedModel, policies: Floats, starts: Floats, noise: Floats, lam: float, values: Floats) -> None:
+    """Write into values [m] the mean of reward - lam (probability of a reset) of each policy over starts.
 
-    noise: [n, P, D], the same for every policy, so that they are compared on the same luck.
+    policies: [m, A, D+1].
+    starts: [n, D].
+    noise: [n, P, D], the same for every policy (common random numbers).
     """
     out = np.empty(2)
     for i in range(policies.shape[0]):
-        worth[i] = 0.0
+        values[i] = 0.0
         for s in range(starts.shape[0]):
-            imagine(model, policies[i], starts[s], noise[s], out)
-            worth[i] += (out[0] - lam * out[1]) / starts.shape[0]
+            rollout(model, policies[i], starts[s], noise[s], out)
+            values[i] += (out[0] - lam * out[1]) / starts.shape[0]

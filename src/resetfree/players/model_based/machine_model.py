@@ -14,45 +14,45 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.arrays import Bools, Floats
-from resetfree.players.model_based.reset_judge import NARROW, ResetJudge, across_two, fit_judge, walls
+from resetfree.players.model_based.reset_classifier import NARROW, ResetClassifier, across_two, fit_classifier, walls
 from resetfree.players.model_based.smooth_regression import JUMP, LEAST_GAP, Basis, Draws, draw_functions
 from resetfree.problems.features._scaling import Scaling
 
-FAR = 30.0  # where z is cut: a model that diverges predicts nothing
+FAR = 30.0  # z is clipped there: a model that diverges predicts nothing
 BEYOND = 0.25  # a step may be larger than any seen by this part of their range
-JUDGED = 2000  # states lived in that the judge learns from: half are the latest, half any
-FELL = 256  # latest reset states that it learns from
+CLASSIFIED = 2000  # visited states that the reset classifier is fitted to: half are the latest, half any
+FELL = 256  # latest reset states that it is fitted to
 STILL = 1e-6  # a sensor with a relative deviation below this never moved
 FIRST = 20  # states that make the first box
-EXPECTED = 10.0  # resets, and widths lived in outside of the box, that are taken for seen before there are any
+EXPECTED = 10.0  # prior counts of resets, and of widths outside of the box without one
 
 
 class Experience(NamedTuple):
-    """Transitions, and the states that were lived in or ended in a reset."""
+    """Transitions, and the states that were visited or were reset states."""
 
     before: Floats  # [n, D]
     action: Floats  # [n, A] in [-1, 1]
     reward: Floats  # [n]
     after: Floats  # [n, D]
-    lived: Floats  # [q, D] all of them in the order of visit
-    dead: Floats  # [r, D] all of them
+    lived: Floats  # [q, D] visited states, in the order of visit
+    reset_states: Floats  # [r, D]
 
 
 @dataclass(frozen=True)
 class MachineModel:
-    """Draws of dynamics and rewards, a judge of reset states, and the box of all states that were lived in."""
+    """Samples of dynamics and rewards, a classifier of reset states, and the box of all visited states."""
 
     scaling: Scaling
     steps: Draws  # z' - z
     rewards: Draws  # one output
-    smallest: Floats  # [D + 1] what steps and rewards are cut to
+    smallest: Floats  # [D + 1] what steps and rewards are clipped to
     largest: Floats  # [D + 1]
-    judge: ResetJudge
+    reset_classifier: ResetClassifier
     low: Floats  # [D] the box
     high: Floats  # [D]
     least: Floats  # [D] what z cannot leave
     most: Floats  # [D]
-    caution: float  # how dangerous it is to go outside of the box, per width
+    caution: float  # the probability of a reset outside of the box, per width
 
     def surprised(self, seen: Experience) -> Bools:
         """[n] whether the steps of these transitions are missed by far: a set point that moved, a blow."""
@@ -75,14 +75,16 @@ class MachineModel:
         return np.asarray(np.maximum(z - self.high, self.low - z) / self.widths)
 
     def danger(self, z: Floats, reached: Floats) -> tuple[Floats, Floats]:
-        """[n] the probability that coming to z [n, D] is a reset, and how far outside lives have now been.
+        """[n] the probability that coming to z [n, D] is a reset, and how far outside the rollouts have now been.
 
-        reached: [n] how far they had been. 1 by the judge, else by how much farther it is: a life that stays a little
-        outside takes that risk once, not in every step.
+        reached: [n] how far they had been.
+
+        It is 1 where the classifier finds a reset state, else in proportion to how much farther it is: a rollout that
+        stays a little outside takes that risk once, not in every step.
         """
         farthest = np.maximum(reached, self.outside(z))
         risk = np.minimum(self.caution * (farthest - reached), 1.0)
-        return np.maximum(self.judge.resets(z), risk), farthest
+        return np.maximum(self.reset_classifier.resets(z), risk), farthest
 
 
 def beyond(z: Floats, low: Floats, high: Floats) -> Floats:
@@ -98,7 +100,11 @@ def widths(low: Floats, high: Floats) -> Floats:
 def fit_machine(
     seen: Experience, bounds: tuple[Floats, Floats], *, draws: int, caution: float, rng: np.random.Generator
 ) -> MachineModel:
-    """The model of what was seen.  bounds: [D] each, what states cannot leave.  draws: B.
+    """The model of all transitions.
+
+    bounds: [D] each, what states cannot leave.
+    draws: B.
+    caution: the initial probability of a reset outside of the box, per width.
 
     Steps and rewards are fitted on their own: what a reward depends on closely (a way to a set point) is often what
     the steps hardly depend on, and one set of lengths would serve neither. Rewards are expected to have edges: many
@@ -109,7 +115,7 @@ def fit_machine(
     z, lived = scaling(seen.before), scaling(seen.lived)
     step, reward, x = scaling(seen.after) - z, seen.reward[:, None], np.concatenate([z, seen.action], axis=1)
     more = BEYOND * np.ptp(step, axis=0)  # but no reward is expected that was never earned
-    some, dead = lived[latest_and_any(len(lived), JUDGED, rng)], scaling(seen.dead[-FELL:])
+    some, reset_states = lived[latest_and_any(len(lived), CLASSIFIED, rng)], scaling(seen.reset_states[-FELL:])
     low, high = lived.min(axis=0), lived.max(axis=0)
     least, most = (np.clip((end - scaling.centre) / scaling.scale, -FAR, FAR) for end in bounds)
     return MachineModel(
@@ -118,12 +124,14 @@ def fit_machine(
         rewards=draw_functions(x, reward, draws, rng, edges=True),
         smallest=np.append(step.min(axis=0) - more, reward.min()),
         largest=np.append(step.max(axis=0) + more, reward.max()),
-        judge=ResetJudge(fit_judge(some, dead).weight, *walls(low, high, dead), across_two(lived, dead)),
+        reset_classifier=ResetClassifier(
+            fit_classifier(some, reset_states).weight, *walls(low, high, reset_states), across_two(lived, reset_states)
+        ),
         low=low,
         high=high,
         least=least,
         most=most,
-        caution=learned_caution(lived, len(seen.dead), caution),
+        caution=learned_caution(lived, len(seen.reset_states), caution),
     )
 
 
@@ -136,10 +144,10 @@ def latest_and_any(n: int, most: int, rng: np.random.Generator) -> NDArray[np.in
 
 
 def learned_caution(lived: Floats, resets: int, caution: float) -> float:
-    """How dangerous it is to go outside of the box, after a life in z [q, D] with so many resets.
+    """The probability of a reset outside of the box, per width, after visits to z [q, D] with so many resets.
 
-    Each of the states was inside or outside of the box of those before it: the more widths outside were lived in, the
-    less there is to fear, and the more with every reset.
+    Each of the states was inside or outside of the box of those before it: every width outside without a reset
+    decreases the estimate, and every reset increases it.
     """
     low, high = np.minimum.accumulate(lived)[:-1], np.maximum.accumulate(lived)[:-1]
     outside = np.clip(beyond(lived[1:], low, high).max(axis=1), 0.0, 1.0)[FIRST:]
@@ -148,29 +156,30 @@ def learned_caution(lived: Floats, resets: int, caution: float) -> float:
 
 # --------------------------------------------------------------------------------------------------------------------
 
-ASIDE = 60  # steps of one life that could be imagined in the time which a step of all takes besides
-GONE = 1e-3  # a life that is less likely than this to go on has ended
-SHARPNESS = 10.0  # of the judge's logit where a gradient is needed: the judge itself says yes or no and has none
-LARGEST = 30.0  # logits are cut there, so that nothing overflows
+OVERHEAD = 60  # steps of one rollout that take as long as the overhead of a step of all of them
+GONE = 1e-3  # a rollout that is less likely than this to go on has ended
+SHARPNESS = 10.0  # of the classifier's logit where a gradient is needed: its decision is a step function
+LARGEST = 30.0  # logits are clipped there, so that nothing overflows
 
 
 class Forecast(NamedTuple):
-    """What imagined lives come to, of m policies from n starts."""
+    """The results of model rollouts of m policies from n starts."""
 
     reward: Floats  # [m, n] expected sum
     reset: Floats  # [m, n] probability of a reset
-    effort: int = 0  # steps of lives that were imagined, and ASIDE for each step of all
+    effort: int = 0  # steps of all rollouts, and OVERHEAD for each step of the batch
 
-    def worth(self, lam: float) -> Floats:
-        """[m] of each policy."""
+    def value(self, lam: float) -> Floats:
+        """[m] of each policy: reward - lam (probability of a reset), averaged over starts."""
         return np.asarray((self.reward - lam * self.reset).mean(axis=1))
 
 
-def imagine(model: MachineModel, theta: Floats, starts: Floats, noise: Floats) -> Forecast:
-    """Lives of m policies theta [m, A, D + 1] from n starts [n, D], on the scale of z.
+def rollout(model: MachineModel, theta: Floats, starts: Floats, noise: Floats) -> Forecast:
+    """Model rollouts of m policies theta [m, A, D + 1] from n starts [n, D], on the scale of z.
 
-    noise: [P, n, D] standard normal numbers, the same for every policy, so that all are compared on the same luck.
-    Lives that have ended are not imagined further.
+    noise: [P, n, D] standard normal numbers, the same for every policy (common random numbers).
+
+    Rollouts that have ended take no further steps.
     """
     m, (n, size) = len(theta), starts.shape
     order = _by_draw(model, n)
@@ -179,13 +188,13 @@ def imagine(model: MachineModel, theta: Floats, starts: Floats, noise: Floats) -
     survives, earned = np.ones(m * n), np.zeros(m * n)
     on, z, alive, reward, effort = np.arange(m * n), starts[start], np.ones(m * n), np.zeros(m * n), 0
     mine, rows, reached = theta[policy], model.steps.rows_of(draw), model.outside(z)
-    for luck in noise:
-        effort += len(on) + ASIDE
+    for step_noise in noise:
+        effort += len(on) + OVERHEAD
         action = np.tanh(np.einsum("nad,nd->na", mine[:, :, :size], z) + mine[:, :, size])
         x = np.concatenate([z, action], axis=1)
         outputs = [fit.values_in(fit.features(x), rows) for fit in (model.steps, model.rewards)]
         step = _cut(np.concatenate(outputs, axis=1), model.smallest, model.largest)
-        z = _cut(z + step[:, :size] + model.steps.noise * luck[start], model.least, model.most)
+        z = _cut(z + step[:, :size] + model.steps.noise * step_noise[start], model.least, model.most)
         reward += alive * step[:, size]
         danger, reached = model.danger(z, reached)
         alive *= 1.0 - danger
@@ -207,68 +216,69 @@ def _by_draw(model: MachineModel, n: int) -> NDArray[np.int64]:
     return np.argsort(np.arange(n) % len(model.steps.weight), kind="stable")
 
 
-def worth_and_slope(
+def value_and_gradient(
     model: MachineModel, theta: Floats, starts: Floats, noise: Floats, lam: float
 ) -> tuple[float, Floats]:
-    """The worth of one policy theta [A, D + 1], and [A, D + 1] its exact gradient.
+    """The value of one policy theta [A, D + 1], and [A, D + 1] its exact gradient.
 
-    The lives are those of `imagine` but for the judge: the probability of a reset is a steep function of its logit.
+    The rollouts are those of `rollout`, except that the probability of a reset is a steep smooth function of the
+    classifier's logit.
     """
     order = _by_draw(model, len(starts))
     starts, noise = starts[order], noise[:, order]
     rows = model.steps.rows_of(order % len(model.steps.weight))
     z, alive, reached = starts, np.ones(len(starts)), model.outside(starts)
-    worth, moments = np.zeros(len(starts)), []
-    for luck in noise:
-        now = _live(model, theta, z, alive, reached, rows, luck)
-        worth += alive * now.reward
+    value, moments = np.zeros(len(starts)), []
+    for step_noise in noise:
+        now = _step(model, theta, z, alive, reached, rows, step_noise)
+        value += alive * now.reward
         z, alive, reached = now.after, alive * (1.0 - now.danger), np.maximum(reached, now.outside)
         moments.append(now)
         if (alive <= GONE).all():
             break
-    worth -= lam * (1.0 - alive)
+    value -= lam * (1.0 - alive)
     by_theta = np.zeros_like(theta)
-    by = _Slopes(np.zeros_like(starts), np.full(len(starts), lam), np.zeros(len(starts)))
+    by = _Gradients(np.zeros_like(starts), np.full(len(starts), lam), np.zeros(len(starts)))
     for now in reversed(moments):
         by = _back(model, theta, now, rows, by, by_theta)
-    return float(worth.mean()), by_theta / len(starts)
+    return float(value.mean()), by_theta / len(starts)
 
 
 class _Moment(NamedTuple):
-    """One step of n lives, with all that its derivatives need."""
+    """One step of n rollouts, with all that its derivatives need."""
 
     z: Floats  # [n, D] before it
-    alive: Floats  # [n] the probability that a life has come so far
+    alive: Floats  # [n] the probability that a rollout has come so far
     action: Floats  # [n, A]
     basis: tuple[Basis, Basis]  # of steps and of rewards
-    uncut: Floats  # [n, D + 1] step and reward before they are cut
+    uncut: Floats  # [n, D + 1] step and reward before they are clipped
     reward: Floats  # [n]
-    moved: Floats  # [n, D] z' before it is cut
+    moved: Floats  # [n, D] z' before it is clipped
     after: Floats  # [n, D] z'
-    judged: Floats  # [n] the probability of a reset by the judge
+    p_reset: Floats  # [n] the probability of a reset by the classifier
     sensor: NDArray[np.int64]  # [n] the one that is farthest outside of the box
     outside: Floats  # [n] how far
-    farther: Bools  # [n] whether a life was never so far outside
+    farther: Bools  # [n] whether a rollout was never so far outside
     risk: Floats  # [n] the probability of a reset by how much farther, at most 1
     danger: Floats  # [n] the larger probability of both
 
 
-class _Slopes(NamedTuple):
-    """Derivatives of the worth of n lives by what goes from one step into the next."""
+class _Gradients(NamedTuple):
+    """Derivatives of the value of n rollouts by what goes from one step into the next."""
 
     z: Floats  # [n, D]
     alive: Floats  # [n]
     reached: Floats  # [n]
 
 
-def _live(
+def _step(
     model: MachineModel,
     theta: Floats,
     z: Floats,
     alive: Floats,
     reached: Floats,
     rows: list[slice],
-    luck: Floats,
+    step_noise: Floats,
 ) -> _Moment:
     size = z.shape[1]
     action = np.tanh(z @ theta[:, :size].T + theta[:, size])
@@ -277,9 +287,9 @@ def _live(
     outputs = [fit.values_in(part.value, rows) for fit, part in zip((model.steps, model.rewards), basis, strict=True)]
     uncut = np.concatenate(outputs, axis=1)
     step = _cut(uncut, model.smallest, model.largest)
-    moved = z + step[:, :size] + model.steps.noise * luck
+    moved = z + step[:, :size] + model.steps.noise * step_noise
     after = _cut(moved, model.least, model.most)
-    judged = 1.0 / (1.0 + np.exp(np.minimum(-SHARPNESS * model.judge.logit(after), LARGEST)))
+    p_reset = 1.0 / (1.0 + np.exp(np.minimum(-SHARPNESS * model.reset_classifier.logit(after), LARGEST)))
     out = model.beyond(after)
     sensor = out.argmax(axis=1)
     outside = out[np.arange(len(z)), sensor]
@@ -293,12 +303,12 @@ def _live(
         reward=step[:, size],
         moved=moved,
         after=after,
-        judged=judged,
+        p_reset=p_reset,
         sensor=sensor,
         outside=outside,
         farther=outside > reached,
         risk=risk,
-        danger=np.maximum(judged, risk),
+        danger=np.maximum(p_reset, risk),
     )
 
 
@@ -308,27 +318,27 @@ def _cut(x: Floats, least: Floats | float, most: Floats | float) -> Floats:
 
 
 def _back(
-    model: MachineModel, theta: Floats, now: _Moment, rows: list[slice], by: _Slopes, by_theta: Floats
-) -> _Slopes:
-    """The slopes before a step from those after it; what its actions add to by_theta [A, D + 1] is added there."""
+    model: MachineModel, theta: Floats, now: _Moment, rows: list[slice], by: _Gradients, by_theta: Floats
+) -> _Gradients:
+    """The gradients before a step from those after it; what its actions add to by_theta [A, D + 1] is added there."""
     size, each = now.z.shape[1], np.arange(len(now.z))
     by_danger = -now.alive * by.alive
-    is_judged = now.judged >= now.risk
-    by_logit = np.where(is_judged, SHARPNESS * by_danger * now.judged * (1.0 - now.judged), 0.0)
-    by_after = by.z + by_logit[:, None] * model.judge.slope(now.after)
-    by_risk = np.where(~is_judged & (now.risk < 1.0), model.caution * by_danger, 0.0)
+    by_classifier = now.p_reset >= now.risk
+    by_logit = np.where(by_classifier, SHARPNESS * by_danger * now.p_reset * (1.0 - now.p_reset), 0.0)
+    by_after = by.z + by_logit[:, None] * model.reset_classifier.gradient(now.after)
+    by_risk = np.where(~by_classifier & (now.risk < 1.0), model.caution * by_danger, 0.0)
     by_outside = by_risk + np.where(now.farther, by.reached, 0.0)
     side = np.where(now.after[each, now.sensor] > model.high[now.sensor], 1.0, -1.0)
     by_after[each, now.sensor] += by_outside * side / model.widths[now.sensor]
     by_moved = np.where((now.moved > model.least) & (now.moved < model.most), by_after, 0.0)
     by_uncut = np.concatenate([by_moved, now.alive[:, None]], axis=1)
     by_uncut = np.where((now.uncut > model.smallest) & (now.uncut < model.largest), by_uncut, 0.0)
-    by_x = model.steps.slopes_in(now.basis[0], rows, by_uncut[:, :size])
-    by_x += model.rewards.slopes_in(now.basis[1], rows, by_uncut[:, size:])
+    by_x = model.steps.gradients_in(now.basis[0], rows, by_uncut[:, :size])
+    by_x += model.rewards.gradients_in(now.basis[1], rows, by_uncut[:, size:])
     by_push = by_x[:, size:] * (1.0 - now.action**2)
     by_theta[:, :size] += by_push.T @ now.z
     by_theta[:, size] += by_push.sum(axis=0)
-    return _Slopes(
+    return _Gradients(
         z=by_moved + by_x[:, :size] + by_push @ theta[:, :size],
         alive=now.reward + (1.0 - now.danger) * by.alive,
         reached=np.where(now.farther, 0.0, by.reached) - by_risk,

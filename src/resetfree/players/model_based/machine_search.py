@@ -1,4 +1,4 @@
-"""Policy search for machines with continuous actions: what is kept of a run, and how a policy is found in it.
+"""Policy search for machines with continuous actions: its state, and how a policy is found.
 
 Legend: see `machine_model`.
 """
@@ -16,15 +16,15 @@ from scipy.optimize import minimize
 from resetfree.core.arrays import Floats
 from resetfree.core.state import require
 from resetfree.core.threads import on_one_thread
-from resetfree.game.replay_buffer import StoredRows, vectors
+from resetfree.game.replay_buffer import ReplayBuffer, vectors
 from resetfree.players.model_based.machine_model import (
-    ASIDE,
+    OVERHEAD,
     Experience,
     MachineModel,
     fit_machine,
-    imagine,
     latest_and_any,
-    worth_and_slope,
+    rollout,
+    value_and_gradient,
 )
 from resetfree.players.model_based.search_state import SearchSettings, SearchState
 from resetfree.problems.action_spaces import to_unit
@@ -33,23 +33,23 @@ from resetfree.problems.features._scaling import Scaling
 from resetfree.problems.tanh_policy import TanhPolicy
 
 FITTED = 4096  # rows that the model is fitted to: half are the latest, half any, lest it forget what is rarely met
-BEGAN = 4  # latest lives whose first states are imagined from
-SAVABLE = 20  # steps before a reset at which nothing can be saved: nothing is imagined from there
-GENTLE = 0.3  # part of the box that first actions come from: it costs little to find out that a machine stands still
-LONG = 300  # rows without a reset after which a policy has proven itself
-GAIN = 0.01  # imagined reward per step for which a proven policy is left
+BEGAN = 4  # latest starts after a reset from which rollouts start
+SAVABLE = 20  # steps before a reset from which no policy may recover: no rollout starts there
+GENTLE = 0.3  # part of the box that first actions come from: a machine that is stable at rest is found at little cost
+LONG = 300  # rows without a reset after which a policy is proven
+GAIN = 0.01  # predicted gain in reward per step for which a proven policy is replaced
 LOSS = 0.05  # reward per step by which another policy may earn less before the proven one is played again
 ERRORS = 2.0  # and standard errors of what it earned: set points are not all equally far
-NOTHING = -1.0  # rate while no policy has proven itself
+NOTHING = -1.0  # rate while no policy is proven
 AFRESH = 1.7  # first deviation of actions, before tanh, in a search from the middle of the box
 NEARBY = 0.2  # first deviation of weights in a search from the policy that is played
 AT_REST = 1e-9  # weights of the policy whose actions are the middle of the box: without any, a policy is random
 FEW = 12  # starts that CMA-ES compares policies on
-LONGER = 4  # times as many generations at most, where lives end early
+LONGER = 4  # times as many generations at most, where rollouts end early
 MANY = 500  # weights from which on CMA-ES learns a deviation of each and no correlations, which would take minutes
 LEAST_POLISH, MOST_POLISH = 15, 40  # times that the gradient is taken: half as often as there are weights
 STEEPEST = 1e6  # weights from which on a policy is not searched around: its actions are the ends of the box
-TRUSTED = 0.3  # predicted resets of a policy that goes on living up to which the model is believed
+TRUSTED = 0.3  # predicted resets of a policy that has not fallen, up to which the model is trusted
 
 
 class MachineSearch(NamedTuple):
@@ -65,23 +65,23 @@ class MachineSearch(NamedTuple):
     lam: float
     planning: int  # P
     population: int
-    rounds: int  # generations in all; more where lives end early, as long as that takes no longer
+    rounds: int  # generations in all; more where rollouts end early, as long as that takes no longer
     seed: int
 
     def best(self, played: Floats, *, living: bool, proven: bool = False) -> Floats:
         """The best theta found, which may be the one that is played.
 
         played: theta of the policy that is played now.
-        living: whether it goes on living. Then it is replaced only if the model is right about it: one that predicts
-          its resets has no say.
-        proven: whether it has lived for long. Then it is replaced only for more reward.
+        living: whether it has not fallen. Then it is replaced only if the model is right about it: a model that
+          predicts its resets is not trusted.
+        proven: whether it has long gone without a reset. Then it is replaced only for more reward.
         """
         starts = self.model.scaling(self.starts)
         noise = np.random.default_rng(self.seed).normal(size=(self.planning, *starts.shape))
         at_rest = np.full(played.shape, AT_REST)
         origins = [(at_rest, AFRESH / np.sqrt(played.shape[1]))]
         if np.abs(played).max() < STEEPEST:
-            if living and imagine(self.model, played[None], starts, noise).reset.mean() > TRUSTED:
+            if living and rollout(self.model, played[None], starts, noise).reset.mean() > TRUSTED:
                 return played
             origins.append((played, NEARBY))
         found = [origin for origin, _ in origins]
@@ -90,15 +90,15 @@ class MachineSearch(NamedTuple):
             search = evolution(origin.ravel(), deviation, seed=(self.seed + i) % 2**32, population_size=self.population)
             rounds = max(1, self.rounds // len(origins))
             found += self._evolved(search, rounds, origin.shape, starts[:FEW], noise[:, :FEW])
-        worths = imagine(self.model, np.array(found), starts, noise).worth(self.lam)
-        best = self._polished(found[worths.argmax()], float(worths.max()), starts, noise)
+        values = rollout(self.model, np.array(found), starts, noise).value(self.lam)
+        best = self._polished(found[values.argmax()], float(values.max()), starts, noise)
         return best if not (living and proven) or self._earns_more(best, played, starts, noise) else played
 
     def _earns_more(self, theta: Floats, played: Floats, starts: Floats, noise: Floats) -> bool:
-        """Whether theta is imagined to earn more, even if all resets that are imagined of what is played are wrong."""
-        both = imagine(self.model, np.array([theta, played]), starts, noise)
+        """Whether theta is predicted to earn more, even if all resets predicted of the policy in play are wrong."""
+        both = rollout(self.model, np.array([theta, played]), starts, noise)
         reward, reset = both.reward.mean(axis=1), both.reset.mean(axis=1)
-        wrong = max(0.0, float(reset[1] - reset[0]))  # a life that is cut short loses at most the reward of all steps
+        wrong = max(0.0, float(reset[1] - reset[0]))  # a rollout that ends early loses at most the reward of all steps
         return float(reward[0] - reward[1]) / self.planning > GAIN + wrong
 
     def _evolved(
@@ -106,45 +106,45 @@ class MachineSearch(NamedTuple):
     ) -> tuple[Floats, Floats]:
         """The best theta of all generations, and the middle of the last one."""
         best, value = search.mean, -np.inf
-        left = rounds * self.planning * (self.population * len(starts) + ASIDE)
+        left = rounds * self.planning * (self.population * len(starts) + OVERHEAD)
         for _ in range(LONGER * rounds):
             if left <= 0:
                 break
-            asked = np.array([search.ask() for _ in range(self.population)])
-            lives = imagine(self.model, asked.reshape(-1, *shape), starts, noise)
-            worths, left = lives.worth(self.lam), left - lives.effort
-            search.tell(list(zip(asked, -worths, strict=True)))
-            if worths.max() > value:
-                best, value = asked[worths.argmax()], float(worths.max())
+            candidates = np.array([search.ask() for _ in range(self.population)])
+            rollouts = rollout(self.model, candidates.reshape(-1, *shape), starts, noise)
+            values, left = rollouts.value(self.lam), left - rollouts.effort
+            search.tell(list(zip(candidates, -values, strict=True)))
+            if values.max() > value:
+                best, value = candidates[values.argmax()], float(values.max())
         return best.reshape(shape), search.mean.reshape(shape)
 
-    def _polished(self, theta: Floats, worth: float, starts: Floats, noise: Floats) -> Floats:
-        """What the gradient makes of theta [A, D + 1], if that is worth more."""
+    def _polished(self, theta: Floats, value: float, starts: Floats, noise: Floats) -> Floats:
+        """Theta [A, D + 1] after gradient steps, if their value is larger."""
 
         def loss(weights: Floats) -> tuple[float, Floats]:
-            value, slope = worth_and_slope(self.model, weights.reshape(theta.shape), starts, noise, self.lam)
-            return -value / self.planning, -slope.ravel() / self.planning
+            value, gradient = value_and_gradient(self.model, weights.reshape(theta.shape), starts, noise, self.lam)
+            return -value / self.planning, -gradient.ravel() / self.planning
 
         times = {"maxfun": min(max(theta.size // 2, LEAST_POLISH), MOST_POLISH)}
         better = minimize(loss, theta.ravel(), jac=True, method="L-BFGS-B", options=times).x.reshape(theta.shape)
-        found = float(imagine(self.model, better[None], starts, noise).worth(self.lam)[0])
-        return better if found > worth else theta
+        found = float(rollout(self.model, better[None], starts, noise).value(self.lam)[0])
+        return better if found > value else theta
 
 
 @dataclass
 class MachineSearchState(SearchState[TanhPolicy]):
-    """What a search among continuous actions keeps, with the models and policies that follow from its rows."""
+    """The state of a search among continuous actions, with the models and policies that follow from its rows."""
 
     models: dict[int, MachineModel] = field(metadata={"saved": False})  # of the first n rows
     found: dict[tuple[int, bytes, float], TanhPolicy] = field(metadata={"saved": False})  # in it, for s1 and lam
-    proven: TanhPolicy  # the one that earned most in a long life
+    proven: TanhPolicy  # the one that earned most in a long time without a reset
     rate: float  # what it earned per step
-    began: int  # first row of the life of the policy that is played
+    began: int  # first row since the policy in play began, or since its last reset
 
     def check_loaded(self) -> None:
         """Raise InvalidInput unless policies rest on whole episodes."""
         super().check_loaded()
-        require(self.rows.ends_at(self.began), "a life must begin with an episode")
+        require(self.rows.ends_at(self.began), "policy must begin with an episode")
         require(self.rate == NOTHING or 0.0 <= self.rate <= 1.0, "rate must be a mean reward")
 
     @property
@@ -153,11 +153,11 @@ class MachineSearchState(SearchState[TanhPolicy]):
         return self.rate != NOTHING and self.policy.same_as(self.proven)
 
     def play(self, policy: TanhPolicy) -> None:
-        """Play a policy from now on: its life begins."""
+        """Play a policy from now on."""
         self.policy, self.began = policy, self.rows.n
 
     def begin_after_data(self) -> None:
-        """Plan anew; no life of a policy reaches back into the data."""
+        """Plan again; no policy in play counts as having begun before the data."""
         super().begin_after_data()
         self.began = self.rows.n
 
@@ -168,9 +168,9 @@ class MachineSearchState(SearchState[TanhPolicy]):
         self.proven, self.rate = policy, min(max(latest, 0.0), 1.0)
 
     def weigh(self, *, reset: bool) -> None:
-        """Keep what has proven itself, and go back to it from a policy that fell or earns less.
+        """Keep a policy that is proven, and return to it from one that fell or earns less.
 
-        A proven policy that falls, or earns less than it did, is proven no longer: a plan follows.
+        A proven policy that falls, or earns less than it did, is proven no longer: a new plan follows.
         """
         rows, has_proven = self.rows, self.has_proven
         rate, is_long = rows.mean_reward(self.began), rows.n - self.began >= LONG
@@ -184,12 +184,12 @@ class MachineSearchState(SearchState[TanhPolicy]):
                 self.rate, self.began, self.stale = NOTHING, rows.n, True
 
     def pass_over(self, *, reset: bool) -> None:
-        """The life of the present policy begins later; it is not to blame for the fall of another."""
+        """The present policy begins later: the fall of another does not count against it."""
         self.began = self.rows.n
         super().pass_over(reset=reset and self.rate == NOTHING)
 
     def _doubt(self) -> float:
-        """By how much the reward per step of the policy that is played may be wrong, judged by its whole episodes."""
+        """Standard errors of the reward per step of the policy in play, from its whole episodes."""
         earned = self.rows.reward[self.began : self.rows.n][self.rows.taken(self.rows.n, self.began)]
         n = len(earned) // self.horizon
         means = earned[: n * self.horizon].reshape(n, -1).mean(axis=1) if n > 1 else np.zeros(2)
@@ -213,19 +213,19 @@ class MachineSearchState(SearchState[TanhPolicy]):
 
     def _seen(self, n: int) -> Experience:
         """What the model of the first n rows is fitted to."""
-        rows, fitted, dead = self.rows, self._fitted(n), self.rows.dead[:n]
+        rows, fitted, terminated = self.rows, self._fitted(n), self.rows.terminated[:n]
         return Experience(
             before=rows.state[fitted],
             action=to_unit(rows.action[fitted], self.policy.low, self.policy.high),
             reward=rows.reward[fitted],
             after=rows.state[fitted + 1],
-            lived=rows.state[:n][~dead],
-            dead=rows.state[:n][dead],
+            lived=rows.state[:n][~terminated],
+            reset_states=rows.state[:n][terminated],
         )
 
     @on_one_thread
     def search(self, n: int, s1: State, lam: float, settings: SearchSettings) -> TanhPolicy:
-        """The policy of largest worth in the model of the first n rows, of an agent in s1."""
+        """The policy of largest value in the model of the first n rows, of an agent in s1."""
         here = vectors(np.asarray([s1]))
         if (key := (n, here.tobytes(), lam)) not in self.found:
             model, rng = self.model(n, settings), np.random.default_rng([self.seed, n, 1])
@@ -240,7 +240,7 @@ class MachineSearchState(SearchState[TanhPolicy]):
                 seed=int(rng.integers(2**32)),
             )
             played = scaled_policy(self.policy, model.scaling)
-            theta = plan.best(played, living=not self.rows.dead[n - 1], proven=self.has_proven)
+            theta = plan.best(played, living=not self.rows.terminated[n - 1], proven=self.has_proven)
             self.found.clear()
             self.found[key] = self.policy if theta is played else unscaled_policy(theta, model.scaling, self.policy)
         return self.found[key]
@@ -251,36 +251,36 @@ class MachineSearchState(SearchState[TanhPolicy]):
         model = self.model(n, settings)
         start = np.repeat(model.scaling(vectors(np.asarray([s1]))), settings.draws, axis=0)
         theta = scaled_policy(policy, model.scaling)[None]
-        forecast = imagine(model, theta, start, np.zeros((self.horizon, *start.shape)))
+        forecast = rollout(model, theta, start, np.zeros((self.horizon, *start.shape)))
         return float(forecast.reward.mean()), float(forecast.reset.mean())
 
 
 def unscaled_policy(theta: Floats, scaling: Scaling, like: TanhPolicy) -> TanhPolicy:
     """The policy of theta [A, D + 1] for states that are not scaled."""
     weight = theta[:, :-1] / scaling.scale
-    return replace(like, weight=weight, offset=theta[:, -1] - weight @ scaling.centre)
+    return replace(like, weight=weight, bias=theta[:, -1] - weight @ scaling.centre)
 
 
 def scaled_policy(policy: TanhPolicy, scaling: Scaling) -> Floats:
     """Theta [A, D + 1] of a policy for states that are scaled."""
     with np.errstate(over="ignore", invalid="ignore"):  # weights without measure are not searched around
-        offset = policy.offset + policy.weight @ scaling.centre
-        return np.concatenate([policy.weight * scaling.scale, offset[:, None]], axis=1)
+        bias = policy.bias + policy.weight @ scaling.centre
+        return np.concatenate([policy.weight * scaling.scale, bias[:, None]], axis=1)
 
 
-def began_and_savable(rows: StoredRows, n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Of the first n rows: where the last lives began, and those that were lived in and were no lost cause."""
-    fell, lived = np.flatnonzero(rows.dead[:n]), np.flatnonzero(~rows.dead[:n])
+def began_and_savable(rows: ReplayBuffer, n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Of the first n rows: the latest starts after a reset, and the visited ones that were still recoverable."""
+    fell, lived = np.flatnonzero(rows.terminated[:n]), np.flatnonzero(~rows.terminated[:n])
     began = np.append(0, fell[fell < n - 1] + 1)[-BEGAN:]
     ends = np.append(fell, n + SAVABLE)[np.searchsorted(fell, lived)]
     return began, lived[ends - lived > SAVABLE]
 
 
-def _starts(rows: StoredRows, n: int, count: int, surprising: NDArray[np.int64], rng: np.random.Generator) -> Floats:
-    """Where the last lives began, and states that were visited and were no lost cause.
+def _starts(rows: ReplayBuffer, n: int, count: int, surprising: NDArray[np.int64], rng: np.random.Generator) -> Floats:
+    """The latest starts after a reset, and visited states that were still recoverable.
 
-    Half of these follow a surprise, if there were any: lives go on as they are imagined, without a set point that moves
-    or a blow, and a policy would otherwise be searched for that cannot bear them.
+    Half of these follow a transition that the model cannot explain, if there were any: rollouts contain no set point
+    that moves and no blow, and the search would otherwise find a policy that fails after them.
     """
     began, savable = began_and_savable(rows, n)
     visited = rng.choice(savable, count) if len(savable) else savable

@@ -1,4 +1,4 @@
-"""Policy search in a learned model: for vector states with smooth dynamics, where every reset is dear.
+"""Policy search in a learned model: for vector states with smooth dynamics, where every reset is expensive.
 
 Legend: z = (s - centre) / scale; lam the price of a reset; P steps planned ahead. `choice_search` has the model and the
 policies for choices, `machine_search` those for continuous actions.
@@ -7,7 +7,7 @@ policies for choices, `machine_search` those for continuous actions.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from resetfree.core.errors import InvalidInput, NotCertifiable
 from resetfree.core.settings import Count, NonNegative, Positive, PositiveInt, Range
+from resetfree.core.state import saved_name
 from resetfree.game.capabilities import Decision, Partner, Suited
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
-from resetfree.game.replay_buffer import check_pooling, no_rows
+from resetfree.game.replay_buffer import check_pooling, empty_buffer
 from resetfree.players.model_based.choice_search import ChoiceSearchState, LinearScores
 from resetfree.players.model_based.machine_search import GENTLE, NOTHING, MachineSearchState
 from resetfree.players.model_based.search_state import SearchState
@@ -38,39 +39,46 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
 
     Among choices, the model is linear in (1, z, cosines of z), one ridge regression per action on what the regression
     of all actions leaves open; the policy is linear in z, found by the cross-entropy method on rollouts of the model,
-    from where lives began, the agent's state, and states it has visited. A state counts as a reset state if its nearest
+    from the latest starts, the agent's state, and states it has visited. A state counts as a reset state if its nearest
     known state is one.
 
     With continuous actions, the model is a set of Gaussian processes whose scales are learned, those of the reward
-    apart from those of the motion, and lives are imagined in `draws` functions that all agree with the data, half of
-    them from where a step led that the model cannot explain, such as a set point that moves by itself; the policy
-    is the tanh of a linear function of z, found by CMA-ES and then improved by the exact gradient of imagined lives;
-    reset states are told from others by a logistic regression on squares, and by walls. The first actions are small
-    ones around the middle of the box, for many machines stand still. A policy that goes on living is not replaced while
-    the model wrongly predicts its resets, and one that has proven itself in a long life only by one that earns more; if
-    that one falls or earns less, the proven one is played again. So a machine that stands pays at most one reset for a
-    new idea, and ideas come when the rows have grown by `growth`: their number grows with the logarithm of the steps.
+    apart from those of the motion; rollouts use `draws` posterior samples of the dynamics, and half of them start where
+    a step led that the model cannot explain, such as a set point that moves by itself. The policy is the tanh of a
+    linear function of z, found by CMA-ES and then improved by the exact gradient of the model rollouts. Reset states
+    are found by a logistic regression on squares, and by walls. The first actions are small ones around the middle of
+    the box, since many machines are at rest there. A policy that has not fallen is not replaced while the model wrongly
+    predicts its resets, and one that is proven by a long time without a reset only by one that earns more; if that one
+    falls or earns less, the proven one is played again. So a machine with a proven policy pays at most one reset for
+    a new policy, and new ones are tried when the rows have grown by `growth`: as often as the logarithm of the steps.
 
-    In both, to leave the box of all states lived in is risky in proportion to how far (`caution`), and imagined states
-    are cut at the bounds of the problem's states. With continuous actions, a life takes that risk once for the farthest
-    that it goes, and `caution` is where it starts: it falls with every width outside of the box that is lived in, and
-    rises with every reset. Where nothing is ever a reset (`reset_when="never"`), nothing is to fear: to go outside is
-    free, and among choices it even pays, as much as it would have been risky, while all rewards so far are the same.
+    In both, leaving the box of all visited states is risky in proportion to the distance (`caution`), and states of
+    rollouts are clipped to the bounds of the problem's states. With continuous actions, a rollout takes that risk once
+    for its farthest state, and `caution` is an initial value: it decreases with every width visited outside of the box
+    without a reset, and increases with every reset. Where no state is a reset (`reset_when="never"`), leaving the box
+    is free, and among choices it is even rewarded, as much as it would have been risky, while all rewards so far are
+    the same.
 
     Among choices, a rare prize (one step in 20 at most, all others earn the same) is not fitted but expected where the
-    nearest known state won it. An imagined life ends with it, the sooner the better; lives are also imagined from where
-    the latest prizes led, after some prizes hardly from elsewhere, and two more searches are made around the best
-    policy so far. If none was won for 200 steps, there is a new plan. Where nothing is ever a reset, the few steps
-    that the model misses by far (a car that runs into a wall) are left out of the fit: it would take them for noise
-    everywhere.
+    nearest known state won it. A rollout ends with it, the sooner the better; rollouts also start where the latest
+    prizes led, after some prizes hardly elsewhere, and two more searches are made around the best policy so far. If
+    none was won for 200 steps, there is a new plan. Where no state is a reset, the few steps that the model misses by
+    far (a car that runs into a wall) are left out of the fit: it would take them for noise everywhere.
 
-    Nothing is proved. What it has is the effect of small numbers: dynamics are learned from a few dozen steps, where
-    a regression of values must see the danger again and again.
+    Nothing is proved. The advantage is sample efficiency: dynamics are learned from a few dozen steps, where a
+    regression of values must see the danger again and again.
 
     planning: P, the length of a rollout; the policy is the same at every step, so danger may lie beyond an episode.
-    waves: cosines in the model of choices, `bandwidth` their scale.  reg: its ridge, on rows of about unit size.
+    caution: the probability of a reset outside the box of all visited states, per width of the box.
+    waves: cosines in the model of choices.
+    bandwidth: the scale of the cosines.
+    reg: the ridge of the model of choices, on rows of about unit size.
     growth: plan again when the rows have grown by this factor; a reset always leads to a new plan.
-    population, rounds, starts: the search; `starts` states that were visited are imagined from.
+    population: candidate policies in a generation of the search.
+    rounds: generations of the search.
+    starts: visited states from which rollouts start.
+    least: transitions before the first search.
+    draws: posterior samples of the dynamics, where actions are continuous.
     """
 
     name: ClassVar[str] = "model-search"
@@ -108,9 +116,9 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
             policy, proven = (
                 no_policy(box, len(problem.low), GENTLE) for _ in range(2)
             )  # two: a file is read into each
-            return MachineSearchState(no_rows(problem), policy, **fresh, proven=proven, rate=NOTHING, began=0)
+            return MachineSearchState(empty_buffer(problem), policy, **fresh, proven=proven, rate=NOTHING, began=0)
         nothing = LinearScores(np.zeros((problem.n_actions, len(problem.low))), np.zeros(problem.n_actions))
-        return ChoiceSearchState(no_rows(problem), nothing, **fresh)
+        return ChoiceSearchState(empty_buffer(problem), nothing, **fresh)
 
     def plan(self, state: SearchState[Any], s1: State, lam: float) -> Plan:
         """The policy that is kept while it is neither stale nor made for another multiplier; else a new one."""
@@ -152,9 +160,10 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
         return state
 
     def adopt(self, state: SearchState[Any], policy: Mapping[str, NDArray[Any]]) -> SearchState[Any]:
-        """Play a policy first: it counts as proven where policies are, and is kept while it lives."""
+        """Play a policy first: with continuous actions it counts as proven; it is kept until it falls."""
         own, lam = state.policy, np.asarray(policy.get("lam", 0.0))
-        arrays = {name: np.asarray(policy.get(name)) for name in ("weight", "offset")}
+        stored = {field.name: np.asarray(policy.get(saved_name(field))) for field in fields(own)}
+        arrays = {name: stored[name] for name in ("weight", "bias")}
         fits = str(policy.get("kind")) == own.kind and lam.shape == () and lam.dtype.kind in "fi" and lam >= 0
         for name, array in arrays.items():
             fits = fits and array.dtype == np.float64 and array.shape == getattr(own, name).shape
@@ -172,7 +181,7 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
 
     def _was_due(self, state: SearchState[Any], n: int, lam: float) -> bool:
         """Whether a plan for lam that was made with the first n rows was a new one, though it kept the policy."""
-        fell = state.rows.dead[state.at : n].any()
+        fell = state.rows.terminated[state.at : n].any()
         return bool(lam != state.lam or fell or n >= self.growth * state.at)
 
     def decisions(self, state: SearchState[Any]) -> list[Decision]:

@@ -1,6 +1,6 @@
-"""What a search for policies in a fitted model keeps, whatever the actions are.
+"""The state of a policy search in a fitted model, for all kinds of actions.
 
-Legend: n rows are a prefix of all that was seen; lam the price of a reset.
+Legend: n rows, the first of the replay buffer; lam the price of a reset.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 from resetfree.core.arrays import Floats
 from resetfree.core.state import require
 from resetfree.game.capabilities import Decision
-from resetfree.game.replay_buffer import StoredRows
-from resetfree.players.model_based.reset_judge import across_two, boundary
+from resetfree.game.replay_buffer import ReplayBuffer
+from resetfree.players.model_based.reset_classifier import across_two, boundary
 from resetfree.problems.contract import Policy, State
 
 Searched = TypeVar("Searched", bound=Policy)
@@ -31,7 +31,7 @@ class SearchSettings(Protocol):
 
     @property
     def caution(self) -> float:
-        """How dangerous it is to leave the box of all states that were lived in, per width."""
+        """The probability of a reset outside the box of all visited states, per width."""
 
     @property
     def waves(self) -> int:
@@ -47,26 +47,26 @@ class SearchSettings(Protocol):
 
     @property
     def population(self) -> int:
-        """Policies that are compared in a round of the search."""
+        """Candidate policies in a generation of the search."""
 
     @property
     def rounds(self) -> int:
-        """Rounds of the search."""
+        """Generations of the search."""
 
     @property
     def starts(self) -> int:
-        """States that were visited from which lives are imagined."""
+        """Visited states from which model rollouts start."""
 
     @property
     def draws(self) -> int:
-        """Functions that are drawn from all that agree with the data, where actions are continuous."""
+        """Posterior samples of the dynamics, where actions are continuous."""
 
 
 @dataclass
 class SearchState(ABC, Generic[Searched]):
     """All transitions, and the policy that is played."""
 
-    rows: StoredRows
+    rows: ReplayBuffer
     policy: Searched
     at: int  # rows that it rests on
     lam: float  # the multiplier that it was made for
@@ -87,7 +87,7 @@ class SearchState(ABC, Generic[Searched]):
         self.policy = policy
 
     def begin_after_data(self) -> None:
-        """Plan anew after an episode of data."""
+        """Plan again after an episode of data."""
         self.stale = True
 
     def begin_with(self, policy: Searched, lam: float) -> None:
@@ -103,15 +103,15 @@ class SearchState(ABC, Generic[Searched]):
         self.stale = self.stale or reset
 
     def boundary(self) -> list[Decision]:
-        """Where resets begin, in words: which sensors tell reset states from those lived in, and how surely."""
-        state, dead = self.rows.state[: self.rows.n], self.rows.dead[: self.rows.n]
-        falls = int(dead.sum())
-        if not falls or dead.all():
+        """The reset boundaries in words: which sensors tell reset states from visited ones, and how surely."""
+        state, terminated = self.rows.state[: self.rows.n], self.rows.terminated[: self.rows.n]
+        falls = int(terminated.sum())
+        if not falls or terminated.all():
             return []
-        lived = state[~dead]
+        lived = state[~terminated]
         centre, spread = lived.mean(axis=0), lived.std(axis=0)
         scale = np.where(spread > 0.0, spread, 1.0)
-        z, fell = (lived - centre) / scale, (state[dead] - centre) / scale
+        z, fell = (lived - centre) / scale, (state[terminated] - centre) / scale
         found = boundary(z.min(axis=0), z.max(axis=0), fell)
         names = self.names or tuple(f"observation[{i}]" for i in range(state.shape[1]))
         said = [wall.unscaled(centre, scale).in_words(names, falls) for wall in found]
@@ -120,7 +120,7 @@ class SearchState(ABC, Generic[Searched]):
         amid = falls - sum(one.falls for one in (*found, *across))
         if amid:
             said.append(f"{amid} of {falls} falls lie amid what was lived in: no one or two sensors tell them apart")
-        episodes = int((~self.rows.taken(self.rows.n) | dead).sum())
+        episodes = int((~self.rows.taken(self.rows.n) | terminated).sum())
         return [Decision(episodes, one) for one in said]
 
     @abstractmethod

@@ -77,7 +77,7 @@ class Draws:
         return _around(self.centre)
 
     def basis(self, x: Floats) -> Basis:
-        """At x [n, d]; in place where it can be: imagined lives spend their time here."""
+        """At x [n, d]; in place where it can be: model rollouts spend their time here."""
         k = x.shape[1] + 1
         value = np.empty((len(x), k + len(self.centre)))
         value[:, 0], value[:, 1:k] = 1.0, x
@@ -102,7 +102,7 @@ class Draws:
             np.matmul(basis[mine], weight, out=found[mine])
         return found
 
-    def slopes_in(self, basis: Basis, rows: list[slice], by_values: Floats) -> Floats:
+    def gradients_in(self, basis: Basis, rows: list[slice], by_values: Floats) -> Floats:
         """[n, d] the derivatives by x of whatever has the derivatives by_values [n, O] by the values."""
         k, by_basis = len(self.length) + 1, np.empty_like(basis.value)
         for mine, weight in zip(rows, self.weight, strict=True):
@@ -210,8 +210,8 @@ class _Fit(NamedTuple):
         """Functions, in terms of the features of `Draws`."""
         weight, k = np.empty((draws, self.basis.shape[1], self.unit.shape[1])), len(self.scales.length) + 1
         for o, (prior, root, best) in enumerate(self.solved()):
-            luck = rng.normal(size=(len(prior), draws)) if draws > 1 else np.zeros((len(prior), 1))
-            drawn = prior[:, None] * (best[:, None] + solve_triangular(root, luck, lower=True, trans=1))
+            normal = rng.normal(size=(len(prior), draws)) if draws > 1 else np.zeros((len(prior), 1))
+            drawn = prior[:, None] * (best[:, None] + solve_triangular(root, normal, lower=True, trans=1))
             weight[:, :, o] = self.deviation[o] * np.concatenate([drawn[:k], self.whiten @ drawn[k:]]).T
         weight[:, 0] += self.mean
         noise = np.sqrt(self.scales.noise) * self.deviation
@@ -251,7 +251,7 @@ def _scales_of_moving(x: Floats, y: Floats, moving: Bools, *, edges: bool) -> Sc
 def scattered(x: Floats, most: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """At most so many rows of x [n, d]: half of them any, half each the farthest from those before.
 
-    A machine that stands still for long has few rows that tell how it moves, and any would miss them.
+    A machine at rest for long has few rows that tell how it moves, and a random sample would miss them.
     """
     if len(x) <= most:
         return np.arange(len(x))
@@ -306,7 +306,7 @@ def likelihood(logs: Floats, linear: Floats, y: Floats, squared: Floats, edges: 
         radial = steep = np.exp(exponent)
     e, vectors = eigh(radial, check_finite=False)
     e, h, turned = np.maximum(e, 0.0), vectors.T @ linear, vectors.T @ y
-    total, slopes = 0.0, np.empty((3, n_outputs))
+    total, gradients = 0.0, np.empty((3, n_outputs))
     diagonal, columns = np.zeros(len(y)), []  # of the derivative by E, turned: diag(diagonal) - columns columns'
     for o, (f, c, s) in enumerate(zip(scales.smooth, scales.linear, scales.noise, strict=True)):
         v = f * e + s
@@ -317,10 +317,10 @@ def likelihood(logs: Floats, linear: Floats, y: Floats, squared: Floats, edges: 
         solved = turned[:, o] / v - tails @ (tails.T @ turned[:, o])
         logdet = np.log(v).sum() + 2.0 * np.log(np.diag(root)).sum() + len(inner) * np.log(c)
         total += 0.5 * (turned[:, o] @ solved + logdet)
-        slope = 0.5 * (1.0 / v - (tails**2).sum(axis=1) - solved**2)
+        gradient = 0.5 * (1.0 / v - (tails**2).sum(axis=1) - solved**2)
         mixed = tails.T @ h
         by_linear = 0.5 * (np.trace(inner) - (mixed**2).sum() - ((h.T @ solved) ** 2).sum())
-        slopes[:, o] = 2.0 * f * (slope @ e), 2.0 * c * by_linear, 2.0 * (s - LEAST_NOISE) * slope.sum()
+        gradients[:, o] = 2.0 * f * (gradient @ e), 2.0 * c * by_linear, 2.0 * (s - LEAST_NOISE) * gradient.sum()
         diagonal += 0.5 * f / v
         columns += [np.sqrt(0.5 * f) * tails, np.sqrt(0.5 * f) * solved[:, None]]
     low_rank = vectors @ np.concatenate(columns, axis=1)
@@ -328,5 +328,5 @@ def likelihood(logs: Floats, linear: Floats, y: Floats, squared: Floats, edges: 
     by_length = np.tensordot(squared, by_radial, axes=([1, 2], [0, 1])) * inverse
     away, noise = logs[:d] - LENGTH, logs[-n_outputs:]
     total += 0.1 * float(away @ away) + 0.01 * float(noise @ noise)
-    slopes[2] += 0.02 * noise
-    return float(total), np.concatenate([by_length + 0.2 * away, slopes.ravel()])
+    gradients[2] += 0.02 * noise
+    return float(total), np.concatenate([by_length + 0.2 * away, gradients.ravel()])

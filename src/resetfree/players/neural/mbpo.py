@@ -1,15 +1,16 @@
-"""Model-based policy optimisation with a price on falls: soft actor-critic on short lives imagined by an ensemble.
+"""Model-based policy optimisation with a price on falls: soft actor-critic on short rollouts of an ensemble.
 
 After Janner, Fu, Zhang and Levine (2019, "When to trust your model") and Thomas, Luo and Ma (2021, "Safe reinforcement
-learning by imagining the near future"). Kept: an ensemble of networks that predict means and variances, lives of a few
-steps from states that were visited, one member drawn at each step, many gradient steps of the actor-critic per step, a
-small share of real transitions in each batch, a large price for imagined falls. Adapted: falls are predicted by the
-ensemble too (Thomas et al. know which states are unsafe); the ensemble is trained for a fixed number of gradient steps
-at the end of each episode, in place of a validation set and elite members; imagined transitions are not kept.
+learning by imagining the near future"). Kept: an ensemble of networks that predict means and variances, rollouts of a
+few steps from visited states, one member drawn at each step, many gradient steps of the actor-critic per step, a small
+share of real transitions in each batch, a large price for predicted falls. Adapted: falls are predicted by the ensemble
+too (Thomas et al. know which states are unsafe); the ensemble is trained for a fixed number of gradient steps at the
+end of each episode, in place of a validation set and elite members; transitions of rollouts are not kept.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, TypeAlias
 
@@ -40,7 +41,7 @@ else:
     jax, jnp, optax = Deferred("jax"), Deferred("jax.numpy"), Deferred("optax")
 
 
-# An ensemble of networks that predicts a machine, and short imagined lives in it (extra neural).
+# An ensemble of networks that predicts a machine, and short model rollouts (extra neural).
 #
 # Legend: z = (s - centre) / scale; y = ((s' - s) / change, (r - mean of r) / deviation of r) [D + 1] what a step
 # brings, normal with mean m and variance e^l given (z, a); p the probability of a fall given (z, a, z'); E members,
@@ -53,34 +54,37 @@ LEAST_SCALE = 1e-3  # of a sensor that does not move
 
 
 class Scales(NamedTuple):
-    """The size of what was seen; float32."""
+    """The scales of the transitions seen; float32."""
 
     centre: Any  # [D]
     scale: Any  # [D]
     change: Any  # [D] deviation of s' - s
-    low: Any  # [D] what imagined states are cut to: what was seen, and its width on both sides
+    low: Any  # [D] what states of rollouts are clipped to: the visited range, and its width on both sides
     high: Any  # [D]
     mean: Any  # of the reward
     deviation: Any
     least: Any  # reward seen
     most: Any
-    odds: Any  # log odds of a fall in any step: a network that has learned nothing says this
+    odds: Any  # log odds of a fall in any step: the output of a fresh network
 
 
 def scales_of(seen: Batch) -> Scales:
     """The scales of transitions [n]."""
-    least, most = (np.minimum(seen.state.min(0), seen.after.min(0)), np.maximum(seen.state.max(0), seen.after.max(0)))
+    least, most = (
+        np.minimum(seen.state.min(0), seen.next_state.min(0)),
+        np.maximum(seen.state.max(0), seen.next_state.max(0)),
+    )
     made = Scales(
         centre=seen.state.mean(axis=0),
         scale=np.maximum(seen.state.std(axis=0), LEAST_SCALE),
-        change=np.maximum((seen.after - seen.state).std(axis=0), LEAST_SCALE),
+        change=np.maximum((seen.next_state - seen.state).std(axis=0), LEAST_SCALE),
         low=least - (most - least),
         high=most + (most - least),
         mean=seen.reward.mean(),
         deviation=np.maximum(seen.reward.std(), LEAST_SCALE),
         least=seen.reward.min(),
         most=seen.reward.max(),
-        odds=np.log((seen.dead.sum() + 0.5) / ((1.0 - seen.dead).sum() + 0.5)),
+        odds=np.log((seen.terminated.sum() + 0.5) / ((1.0 - seen.terminated).sum() + 0.5)),
     )
     return Scales(*(narrow(one) for one in made))
 
@@ -102,41 +106,41 @@ def moves(model: Model, s: Any, a: Any, scales: Scales) -> tuple[Any, Any]:
     return mean, LEAST_LOG_VARIANCE + jax.nn.softplus(log - LEAST_LOG_VARIANCE)
 
 
-def fall_odds(model: Model, s: Any, a: Any, after: Any, scales: Scales) -> Any:
-    """[E, B] log odds of a fall in the step from s to `after`."""
-    z, z_after = ((one - scales.centre) / scales.scale for one in (s, after))
-    return scales.odds + forward(model["falls"], jnp.concatenate([z, a, z_after], axis=-1), jax.nn.silu)[..., 0]
+def fall_odds(model: Model, s: Any, a: Any, next_state: Any, scales: Scales) -> Any:
+    """[E, B] log odds of a fall in the step from s to `next_state`."""
+    z, next_z = ((one - scales.centre) / scales.scale for one in (s, next_state))
+    return scales.odds + forward(model["falls"], jnp.concatenate([z, a, next_z], axis=-1), jax.nn.silu)[..., 0]
 
 
 def model_loss(model: Model, batch: Batch, scales: Scales) -> Any:
     """The loss of all members on batches [E, B, ...]."""
     mean, log = moves(model, batch.state, batch.action, scales)
-    odds = fall_odds(model, batch.state, batch.action, batch.after, scales)
+    odds = fall_odds(model, batch.state, batch.action, batch.next_state, scales)
     reward = (batch.reward - scales.mean) / scales.deviation
-    y = jnp.concatenate([(batch.after - batch.state) / scales.change, reward[..., None]], axis=-1)
+    y = jnp.concatenate([(batch.next_state - batch.state) / scales.change, reward[..., None]], axis=-1)
     misses = ((y - mean) ** 2 * jnp.exp(-log) + log).sum(axis=-1)
-    return (misses + optax.sigmoid_binary_cross_entropy(odds, batch.dead)).mean(axis=-1).sum()
+    return (misses + optax.sigmoid_binary_cross_entropy(odds, batch.terminated)).mean(axis=-1).sum()
 
 
 @jitted()
 def fit(tree: dict[str, Any], batches: Batch, *, count: Any, rate: Any, scales: Scales) -> dict[str, Any]:
-    """The ensemble after the first `count` of the batches [n, E, B, ...]; what else the tree holds stays."""
+    """The ensemble after the first `count` of the batches [n, E, B, ...]; other parts of the tree stay."""
 
     def one(i: Any, now: Any) -> Any:
         model, steps = now
-        slope = jax.grad(model_loss)(model, jax.tree.map(lambda field: field[i], batches), scales)
-        update, steps = optax.adam(rate).update(slope, steps)
+        gradient = jax.grad(model_loss)(model, jax.tree.map(lambda field: field[i], batches), scales)
+        update, steps = optax.adam(rate).update(gradient, steps)
         return optax.apply_updates(model, update), steps
 
     model, steps = jax.lax.fori_loop(0, count, one, (tree["model"], tree["model_steps"]))
     return {**tree, "model": model, "model_steps": steps}
 
 
-@jitted("ahead")
-def imagine(tree: dict[str, Any], starts: Any, *, seed: Any, first: Any, scales: Scales, ahead: int) -> Batch:
-    """[ahead, n, ...] transitions of lives from `starts` [n, D] in which the actor plays.
+@jitted("rollout_length")
+def rollout(tree: dict[str, Any], starts: Any, *, seed: Any, first: Any, scales: Scales, rollout_length: int) -> Batch:
+    """[rollout_length, n, ...] transitions of model rollouts of the actor from `starts` [n, D].
 
-    Each step is that of one member, drawn anew. A life that fell begins again at its start.
+    Each step is that of one member, drawn anew. A rollout that fell begins again at its start.
     """
 
     def one(s: Any, key: Any) -> tuple[Any, Batch]:
@@ -148,43 +152,54 @@ def imagine(tree: dict[str, Any], starts: Any, *, seed: Any, first: Any, scales:
         drawn = jax.random.randint(who, (len(s),), 0, len(every[0])), jnp.arange(len(s))
         mean, log = (part[drawn] for part in every)
         y = mean + jnp.exp(0.5 * log) * jax.random.normal(chance, mean.shape, jnp.float32)
-        after = jnp.clip(s + scales.change * y[:, :-1], scales.low, scales.high)
+        next_state = jnp.clip(s + scales.change * y[:, :-1], scales.low, scales.high)
         reward = jnp.clip(scales.mean + scales.deviation * y[:, -1], scales.least, scales.most)
-        odds = fall_odds(tree["model"], s, a, after, scales)[drawn]
-        dead = jax.random.uniform(fall, odds.shape, jnp.float32) < jax.nn.sigmoid(odds)
-        lived = Batch(s, a, reward, after, dead.astype(jnp.float32))
-        return jnp.where(dead[:, None], starts, after), lived
+        odds = fall_odds(tree["model"], s, a, next_state, scales)[drawn]
+        terminated = jax.random.uniform(fall, odds.shape, jnp.float32) < jax.nn.sigmoid(odds)
+        transitions = Batch(s, a, reward, next_state, terminated.astype(jnp.float32))
+        return jnp.where(terminated[:, None], starts, next_state), transitions
 
-    keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), first), ahead)
+    keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), first), rollout_length)
     return Batch(*jax.lax.scan(one, starts, keys)[1])
 
 
 # --------------------------------------------------------------------------------------------------------------------
 
 TOGETHER = 16  # gradient steps of the ensemble in one call of the compiled program
-FITTING, STARTING, IMAGINING = 5, 6, 7  # purposes of random numbers
+FITTING, STARTING, ROLLING_OUT = 5, 6, 7  # purposes of random numbers
 
 
 @dataclass(frozen=True)
 class MBPO(SAC):
-    """Soft actor-critic on rewards r - price d of imagined transitions, and a share `real` of those that happened.
+    """Soft actor-critic on rewards r - price d, on transitions of model rollouts and a share of real ones.
 
-    members, model_hidden, model_rate: the ensemble.  fits: its gradient steps for each step of an episode.
-    imagined: lives that are imagined after each episode, each of `ahead` steps.
+    members: networks in the ensemble.
+    model_hidden: units in each of their hidden layers.
+    model_rate: their learning rate.
+    model_steps: their gradient steps for each step of an episode.
+    n_rollouts: model rollouts after each episode.
+    rollout_length: steps of each rollout.
+    real: share of real transitions in each batch.
 
-    >>> MBPO().price, MBPO().updates
+    >>> MBPO().price, MBPO().gradient_steps
     (100.0, 20)
     """
 
     name: ClassVar[str] = "mbpo"
+    former_settings: ClassVar[Mapping[str, str]] = {
+        **SAC.former_settings,
+        "fits": "model_steps",
+        "imagined": "n_rollouts",
+        "ahead": "rollout_length",
+    }
     price: Price = 100.0
-    updates: Annotated[int, Range(1, 1000)] = 20
+    gradient_steps: Annotated[int, Range(1, 1000)] = 20
     members: Annotated[int, Range(1, 100)] = 5
     model_hidden: Annotated[int, Range(1, 4096)] = 200
     model_rate: Rate = 1e-3
-    fits: Annotated[int, Range(1, 1000)] = 4
-    imagined: Size = 4096
-    ahead: Annotated[int, Range(1, 100)] = 4
+    model_steps: Annotated[int, Range(1, 1000)] = 4
+    n_rollouts: Size = 4096
+    rollout_length: Annotated[int, Range(1, 100)] = 4
     real: Fraction = 0.05
 
     def fresh(self, size: int, n_actions: int, rng: np.random.Generator) -> Any:
@@ -193,18 +208,18 @@ class MBPO(SAC):
         return {**agent, **fresh_ensemble(size, n_actions, self.model_hidden, self.members, rng)}
 
     def prepare(self, state: NeuralState, taken: NDArray[np.int64], steps: int) -> tuple[Any, Draw]:
-        """Fit the ensemble and imagine lives in it: batches are drawn from both, real and imagined."""
+        """Fit the ensemble and roll the actor out in it: batches mix real transitions and those of rollouts."""
         tree, real_draw = super().prepare(state, taken, steps)
         ends, rng = state.box.ends, state.random(FITTING)
         scales, shape = scales_of(replayed(state.rows, taken, ends)), (TOGETHER, self.members, self.batch)
-        fits, rate = self.fits * steps, np.float32(self.model_rate)
-        for done in range(0, fits, TOGETHER):
-            batches, count = replayed(state.rows, rng.choice(taken, shape), ends), min(TOGETHER, fits - done)
+        model_steps, rate = self.model_steps * steps, np.float32(self.model_rate)
+        for done in range(0, model_steps, TOGETHER):
+            batches, count = replayed(state.rows, rng.choice(taken, shape), ends), min(TOGETHER, model_steps - done)
             tree = fit(tree, batches, count=np.int32(count), rate=rate, scales=scales)
-        starts = replayed(state.rows, state.random(STARTING).choice(taken, self.imagined), ends).state
-        seed, first = state.word(IMAGINING), state.step(0)
-        lived = imagine(tree, starts, seed=seed, first=first, scales=scales, ahead=self.ahead)
-        pool = self.charged(Batch(*(np.asarray(one).reshape(-1, *one.shape[2:]) for one in lived)))
+        starts = replayed(state.rows, state.random(STARTING).choice(taken, self.n_rollouts), ends).state
+        seed, first = state.word(ROLLING_OUT), state.step(0)
+        transitions = rollout(tree, starts, seed=seed, first=first, scales=scales, rollout_length=self.rollout_length)
+        pool = self.charged(Batch(*(np.asarray(one).reshape(-1, *one.shape[2:]) for one in transitions)))
         return tree, lambda shape: self._mixed(pool, real_draw, shape, rng)
 
     def _mixed(self, pool: Batch, real_draw: Draw, shape: tuple[int, int], rng: np.random.Generator) -> Batch:

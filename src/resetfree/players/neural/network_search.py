@@ -1,6 +1,6 @@
-"""What a search with networks keeps of a run, and what it asks of the transitions: examples, starts, fair tests.
+"""The state of a search with networks, and its use of the replay buffer: examples, starts, held-out tests.
 
-Legend: n rows are a prefix of all that was seen; D numbers in a state, A in an action; z = (s - centre) / scale.
+Legend: n rows, the first of the replay buffer; D numbers in a state, A in an action; z = (s - centre) / scale.
 """
 
 from __future__ import annotations
@@ -16,120 +16,122 @@ from scipy.optimize import minimize
 from resetfree.core.arrays import Bools, Floats
 from resetfree.core.state import require, within
 from resetfree.game.capabilities import Decision
-from resetfree.players.model_based.machine_model import BEYOND, FELL, JUDGED, MachineModel
+from resetfree.players.model_based.machine_model import BEYOND, CLASSIFIED, FELL, MachineModel
 from resetfree.players.model_based.machine_search import MachineSearchState, began_and_savable
-from resetfree.players.model_based.reset_judge import LARGEST, ResetJudge, fit_judge
+from resetfree.players.model_based.reset_classifier import LARGEST, ResetClassifier, fit_classifier
 from resetfree.players.neural.networks import Trained, narrow
 from resetfree.problems.action_spaces import Box, to_unit
 from resetfree.problems.features._scaling import Scaling
 
-# A reset judge of a whole run whose chances are tested, and corrected, on lives that it has not learned from.
+# The reset classifier of a run, calibrated by cross-validation (Platt scaling).
 #
-# A judge of few falls is sure of too much: its chances are right about the falls it learned from. So lives are dealt to
-# a few folds, whole, since the steps of one life resemble each other. The states of each fold are judged by a judge of
-# the others, and what it says, as log odds x, is corrected to  shift + slope x,  the most probable pair given what
-# happened there, with shift ~ N(0, 1) and slope ~ N(1, 1/4) before: few falls correct little. How often resets are met
-# at all is counted in all lives, not in those of the others: the last life is often longer than all before it.
+# A classifier of few falls is overconfident: its probabilities suit the falls it was fitted to. So trajectories (from
+# one reset to the next) are assigned to a few folds, whole, since the steps of one resemble each other. The states of
+# each fold are classified by a classifier of the others, and its log odds x are corrected to  shift + scale x,  the
+# maximum a posteriori pair with the priors shift ~ N(0, 1) and scale ~ N(1, 1/4): few falls correct little. The base
+# rate of resets is counted in all trajectories: the last one is often longer than all before it.
 #
-# Legend: z [n, D] scaled states in the order of visit, dead [n] which are reset states; a life ends with one of these.
+# Legend: z [n, D] scaled states in the order of visit, terminated [n] which are reset states, the ends of trajectories.
 
 FOLDS = 4
-LEAST_FALLS = 2  # with one, no judge of other lives has seen any
-SLOPES = (0.1, 2.0)  # least and most
-SHIFTS, SLOPED = 1.0, 0.5  # deviations of what is expected before
+LEAST_FALLS = 2  # with one, no classifier of the other folds has seen any
+SCALES = (0.1, 2.0)  # least and most
+SHIFT_DEVIATION, SCALE_DEVIATION = 1.0, 0.5  # of the priors
 
 
 class Correction(NamedTuple):
-    """What log odds x become: shift + slope x."""
+    """Platt scaling: log odds x become shift + scale x."""
 
     shift: float = 0.0
-    slope: float = 1.0
+    scale: float = 1.0
 
     def __call__(self, x: Floats) -> Floats:
         """[n] the corrected log odds."""
-        return self.shift + self.slope * x
+        return self.shift + self.scale * x
 
 
 class Calibration(NamedTuple):
-    """How chances of a reset agree with what happened, on lives that the judge did not learn from."""
+    """Predicted and observed resets on held-out trajectories."""
 
     falls: int
-    before: float  # falls that were predicted: the sum of all chances
-    after: float  # the same with the correction, whose two numbers were fitted to these lives
-    loss_before: float  # - log of the chance given to what happened, per fall
+    before: float  # predicted falls: the sum of all probabilities
+    after: float  # the same with the correction, whose two numbers were fitted to these trajectories
+    loss_before: float  # log loss per fall
     loss_after: float
 
     def __str__(self) -> str:
         """One sentence, for the record."""
-        tested = f"the reset predictor expected {self.before:.1f} falls in lives that it had not learned from, where "
+        tested = f"the reset predictor expected {self.before:.1f} falls in trajectories that it had not seen, where "
         tested += f"{self.falls} happened; corrected {self.after:.1f} "
         return tested + f"(log loss a fall {self.loss_before:.2f}, now {self.loss_after:.2f})"
 
 
-def dealt(dead: Bools) -> NDArray[np.int64]:
-    """[n] the fold of each state: that of its life, one life after the other.
+def dealt(terminated: Bools) -> NDArray[np.int64]:
+    """[n] the fold of each state: that of its trajectory, in turn.
 
     >>> dealt(np.array([False, True, False, False, True, False])).tolist()
     [0, 0, 1, 1, 1, 2]
     """
-    return np.asarray(np.concatenate([[0], np.cumsum(dead)[:-1]]) % FOLDS, dtype=np.int64)
+    return np.asarray(np.concatenate([[0], np.cumsum(terminated)[:-1]]) % FOLDS, dtype=np.int64)
 
 
-def fit_correction(x: Floats, dead: Bools) -> Correction:
-    """The most probable correction of log odds x [n], given which of these were reset states."""
-    start = np.array([Correction().shift, Correction().slope])
-    widths = np.array([SHIFTS, SLOPED])
+def fit_correction(x: Floats, terminated: Bools) -> Correction:
+    """The maximum a posteriori correction of log odds x [n], given which of these were reset states."""
+    start = np.array([Correction().shift, Correction().scale])
+    widths = np.array([SHIFT_DEVIATION, SCALE_DEVIATION])
 
     def loss(pair: Floats) -> tuple[float, Floats]:
         y = pair[0] + pair[1] * x
-        wrong = 1.0 / (1.0 + np.exp(-y)) - dead
+        wrong = 1.0 / (1.0 + np.exp(-y)) - terminated
         away = (pair - start) / widths
-        value = float(_surprise(y, dead) + 0.5 * (away**2).sum())
+        value = float(_surprise(y, terminated) + 0.5 * (away**2).sum())
         return value, np.array([wrong.sum(), wrong @ x]) + away / widths
 
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(-LARGEST, LARGEST), SLOPES]).x
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(-LARGEST, LARGEST), SCALES]).x
     return Correction(float(found[0]), float(found[1]))
 
 
-def judge_lives(z: Floats, dead: Bools, rng: np.random.Generator) -> tuple[ResetJudge, Calibration | None]:
-    """The judge of all lives, as log odds, and how it was tested; None and no correction while falls are too few."""
-    judge, falls = _judge(z, dead, np.ones(len(z), dtype=np.bool_), rng), int(dead.sum())
+def calibrated_classifier(
+    z: Floats, terminated: Bools, rng: np.random.Generator
+) -> tuple[ResetClassifier, Calibration | None]:
+    """The calibrated classifier, and its cross-validation; None and no correction while falls are too few."""
+    classifier, falls = _classifier(z, terminated, np.ones(len(z), dtype=np.bool_), rng), int(terminated.sum())
     if falls < LEAST_FALLS:
-        return judge, None
-    fold, x = dealt(dead), np.zeros(len(z))
+        return classifier, None
+    fold, x = dealt(terminated), np.zeros(len(z))
     for one in range(FOLDS):
         here = fold == one
         if here.any() and not here.all():
-            x[here] = np.clip(_judge(z, dead, ~here, rng).logit(z[here]), -LARGEST, LARGEST)
-    correction = fit_correction(x, dead)
+            x[here] = np.clip(_classifier(z, terminated, ~here, rng).logit(z[here]), -LARGEST, LARGEST)
+    correction = fit_correction(x, terminated)
     both = x, correction(x)
     sums = (float((1.0 / (1.0 + np.exp(-one))).sum()) for one in both)
-    losses = (_surprise(one, dead) / falls for one in both)
-    return judge.corrected(*correction), Calibration(falls, *sums, *losses)
+    losses = (_surprise(one, terminated) / falls for one in both)
+    return classifier.corrected(*correction), Calibration(falls, *sums, *losses)
 
 
-def _judge(z: Floats, dead: Bools, some: Bools, rng: np.random.Generator) -> ResetJudge:
-    """The judge of some of the states, as log odds that suit how often resets were met in all of them."""
-    lived, fell = np.flatnonzero(some & ~dead), np.flatnonzero(some & dead)[-FELL:]
-    if len(lived) > JUDGED:
-        lived = rng.choice(lived, JUDGED, replace=False)
-    met = int((~dead).sum()), int(dead.sum())
-    return fit_judge(z[lived], z[fell]).calibrated((len(lived), len(fell)), met)
+def _classifier(z: Floats, terminated: Bools, some: Bools, rng: np.random.Generator) -> ResetClassifier:
+    """The classifier of some of the states, with the base rate of all of them."""
+    lived, fell = np.flatnonzero(some & ~terminated), np.flatnonzero(some & terminated)[-FELL:]
+    if len(lived) > CLASSIFIED:
+        lived = rng.choice(lived, CLASSIFIED, replace=False)
+    met = int((~terminated).sum()), int(terminated.sum())
+    return fit_classifier(z[lived], z[fell]).calibrated((len(lived), len(fell)), met)
 
 
-def _surprise(y: Floats, dead: Bools) -> float:
-    """- log of the chances that log odds y [n] give to what happened, summed."""
-    return float(np.logaddexp(0.0, np.where(dead, -y, y)).sum())
+def _surprise(y: Floats, terminated: Bools) -> float:
+    """The summed log loss of log odds y [n]."""
+    return float(np.logaddexp(0.0, np.where(terminated, -y, y)).sum())
 
 
 # --------------------------------------------------------------------------------------------------------------------
 
 ROWS = 2**17  # latest transitions that networks learn from
 LEAST_SCALE = 1e-3  # of a sensor that does not move
-FAR = 30.0  # where z is cut: a model that diverges predicts nothing
-STEPS_TESTED = 10  # of a prediction without correction
+FAR = 30.0  # z is clipped there: a model that diverges predicts nothing
+STEPS_TESTED = 10  # of an open-loop prediction
 TESTS = 128  # such predictions in a test
-RECENT = 1000  # rows from whose states lives are imagined
+RECENT = 1000  # rows from whose states rollouts start
 DOUBTED, USUAL = 512, 0.99  # rows in which the doubt of the members is measured, and its quantile there
 LEAST_DOUBT = 0.01  # of a deviation: members that differ less agree
 
@@ -139,16 +141,16 @@ WORDS = (
     "model-search plays: the networks predict the latest steps worse than its model",
     "model-search plays: the proven policy of the networks fell soon after a fall",
     "a new policy is played: the networks expect more of it without more resets",
-    "the new policy is proven: it lived and earned more",
+    "the new policy is proven: it did not fall and earned more",
     "back to the proven policy: the new one earned less",
     "back to the proven policy: the new one fell",
-    "no new policy: the networks wrongly predict resets of the one that lives",
-    "no new policy: none was found that is worth more without more resets",
+    "no new policy: the networks wrongly predict resets of the one in play",
+    "no new policy: none was found of larger value without more resets",
 )
 
 
 class Examples(NamedTuple):
-    """Transitions as networks learn them, padded to a power of two; float32."""
+    """Training examples, padded to a power of two; float32."""
 
     x: NDArray[np.float32]  # [room, D + A] z and action
     y: NDArray[np.float32]  # [room, D + 1] change of z and reward, scaled
@@ -182,7 +184,7 @@ class NetworkSearchState(Trained):
         require(bool(np.isfinite(self.tested).all() and (self.tested >= 0.0).all()), "tests must have numbers")
 
     def decide(self, k: int, word: int) -> None:
-        """Write down a decision of round k."""
+        """Record a decision of round k."""
         self.decisions = np.concatenate([self.decisions, [[k, word]]])
 
     def decided_since(self, k: int) -> bool:
@@ -190,30 +192,30 @@ class NetworkSearchState(Trained):
         return bool(len(self.decisions)) and bool(self.decisions[-1, 0] > k)
 
     def record_test(self, k: int, found: Calibration | None) -> None:
-        """Write down how the reset predictor was tested in round k, if there were falls since the last time."""
+        """Record the test of the reset predictor in round k, if there were falls since the last time."""
         if found is not None and (not len(self.tested) or self.tested[-1, 1] != found.falls):
             self.tested = np.concatenate([self.tested, [[k, *found]]])
 
     def record(self) -> list[Decision]:
-        """All that was written down, in the order of rounds."""
+        """All records, in the order of rounds."""
         decided = [Decision(int(k), WORDS[what]) for k, what in self.decisions]
         tests = [Decision(int(k), str(Calibration(int(falls), *rest))) for k, falls, *rest in self.tested.tolist()]
         return sorted(tests + decided, key=lambda one: one.k)
 
     def scaling(self) -> Scaling:
-        """The scales of states that the networks have."""
+        """The scales of states of the networks."""
         model = self.tree["model"]
         return Scaling(np.asarray(model.centre, np.float64), np.asarray(model.scale, np.float64))
 
     def life(self, ended: int = 0) -> int:
-        """Steps of the life that goes on, or of the one that ended `ended` resets ago."""
+        """Steps since the last reset, or of the trajectory that ended `ended` resets ago."""
         rows = self.search.rows
-        ends = [0, *(np.flatnonzero(rows.dead[: rows.n]) + 1), rows.n]
+        ends = [0, *(np.flatnonzero(rows.terminated[: rows.n]) + 1), rows.n]
         return int(rows.taken(ends[-1 - ended], ends[-2 - ended]).sum())
 
     def boldness(self, k: int, budget: float) -> float:
         """How much of the allowed risk may be taken in round k: max(0, 1 - resets / (budget sqrt(k)))."""
-        resets = int(self.search.rows.dead[: self.search.rows.n].sum())
+        resets = int(self.search.rows.terminated[: self.search.rows.n].sum())
         return max(0.0, 1.0 - resets / (budget * sqrt(k))) if budget else 0.0
 
     def boundary(self, most: int) -> int:
@@ -245,36 +247,36 @@ class NetworkSearchState(Trained):
         return Examples(narrow(x), narrow(y), len(taken))
 
     def refreshed(self, n: int, model: Any, seen: Examples, line: Floats) -> tuple[Any, Calibration | None]:
-        """The model with the line, what y is cut to, and the judge, of the first n rows; how the judge was tested."""
+        """The model with the line, the bounds of y and the classifier of the first n rows, and its calibration."""
         rows, rng = self.search.rows, np.random.default_rng([self.seed, n, 2])
         y = seen.y[: seen.n] * model.deviation + model.mean
         beyond = BEYOND * np.ptp(y, axis=0)
         beyond[-1] = 0.0  # no reward is expected that was never earned
         z = np.clip((rows.state[:n] - model.centre) / model.scale, -FAR, FAR)
-        judge, tested = judge_lives(z, rows.dead[:n], rng)
-        parts = {"line": line, "judge": judge.weight, "smallest": y.min(axis=0) - beyond}
+        classifier, tested = calibrated_classifier(z, rows.terminated[:n], rng)
+        parts = {"line": line, "reset_classifier": classifier.weight, "smallest": y.min(axis=0) - beyond}
         parts["largest"] = y.max(axis=0) + beyond
         return model._replace(**{name: narrow(part) for name, part in parts.items()}), tested
 
     def usual(self, seen: Examples) -> NDArray[np.float32]:
         """[2 DOUBTED, D + A] examples whose doubt is usual, half of all and half of the latest, evenly spaced.
 
-        The latest alone will not do: of a machine that stands still all members say the same.
+        The latest alone are not enough: all members agree about a machine at rest.
         """
         ways = [np.linspace(first, seen.n - 1, DOUBTED) for first in (0, max(0, seen.n - RECENT))]
         return np.asarray(seen.x[np.concatenate(ways).astype(np.int64)])
 
     def starts(self, count: int, rng: np.random.Generator) -> NDArray[np.float32]:
-        """[count, D] on the scale of z: the newest state, where lives began, and recent states that were no lost cause.
+        """[count, D] on the scale of z: the newest state, starts after a reset, and recent recoverable states.
 
-        A quarter of them are beginnings.
+        A quarter of them are starts after a reset.
         """
         rows, model = self.search.rows, self.tree["model"]
         n = rows.n
         began, savable = began_and_savable(rows, n)
         recent = savable[savable >= n - RECENT]
         if not len(recent):
-            recent = np.flatnonzero(~rows.dead[:n])[-1:]
+            recent = np.flatnonzero(~rows.terminated[:n])[-1:]
         beginnings = count // 4
         others = rng.choice(began, beginnings), rng.choice(recent, max(0, count - 1 - beginnings))
         index = np.concatenate([np.array([n - 1]), *others])
@@ -297,7 +299,7 @@ class NetworkSearchState(Trained):
 
 
 def smooth_open_loop(model: MachineModel, states: Floats, actions: Floats) -> Floats:
-    """[W, D] where the mean of a model's draws leads from states [W, D] by actions [k, W, A]."""
+    """[W, D] the prediction of the mean of a model's draws from states [W, D] under actions [k, W, A]."""
     z, size = model.scaling(states), states.shape[1]
     draws = range(len(model.steps.weight))
     for a in actions:

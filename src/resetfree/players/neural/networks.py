@@ -1,7 +1,7 @@
 """Networks of two hidden layers as plain arrays, and the policy that one of them makes. None of this needs JAX.
 
 Legend: D numbers in a state, A in an action; u, v units of the hidden layers. A network is a tuple of pairs (weight
-[in, out], offset [out]); n networks of one shape are one tuple of pairs (weight [n, in, out], offset [n, 1, out]).
+[in, out], bias [out]); n networks of one shape are one tuple of pairs (weight [n, in, out], bias [n, 1, out]).
 `forward` is the same function for NumPy and for JAX: only the activation differs.
 """
 
@@ -25,22 +25,22 @@ from resetfree.core.settings import Range
 from resetfree.core.state import require
 from resetfree.game.capabilities import Partner
 from resetfree.game.contract import PrimalPlayer, Statement
-from resetfree.game.replay_buffer import StoredRows, check_pooling, no_rows
+from resetfree.game.replay_buffer import ReplayBuffer, check_pooling, empty_buffer
 from resetfree.problems.action_spaces import Box, from_unit, to_unit
 from resetfree.problems.contract import Policy, Problem, State
 
 Layers: TypeAlias = tuple[tuple[Any, Any], ...]
 LEAST_LOG, MOST_LOG = -20.0, 2.0  # logarithm of a policy's standard deviation
-FAR = 1e6  # states are cut here: float32 has no square of much larger ones
+FAR = 1e6  # states are clipped here: float32 has no square of much larger ones
 LEAST_CHANCE = 1e-12  # the normal quantile of 0 is infinite
 
 
 def forward(layers: Layers, x: Any, activation: Callable[[Any], Any]) -> Any:
     """[..., out] the network at x [..., in]; [n, ..., out] of n networks."""
-    *hidden, (weight, offset) = layers
+    *hidden, (weight, bias) = layers
     for inner, shift in hidden:
         x = activation(x @ inner + shift)
-    return x @ weight + offset
+    return x @ weight + bias
 
 
 def rectified(x: Any) -> Any:
@@ -49,18 +49,18 @@ def rectified(x: Any) -> Any:
 
 
 def uniform_layers(sizes: tuple[int, ...], rng: np.random.Generator, copies: int | None = None) -> Layers:
-    """Weights and offsets uniform within 1 / sqrt(in): how PyTorch begins, and so most actor-critics."""
+    """Weights and biases uniform within 1 / sqrt(in): the initialisation of PyTorch, and so of most actor-critics."""
     many = () if copies is None else (copies,)
     made = []
     for n, m in pairwise(sizes):
         shapes = (*many, n, m), (*many, 1, m) if many else (m,)
-        weight, offset = (rng.uniform(-1.0, 1.0, shape) / sqrt(n) for shape in shapes)
-        made.append((weight.astype(np.float32), offset.astype(np.float32)))
+        weight, bias = (rng.uniform(-1.0, 1.0, shape) / sqrt(n) for shape in shapes)
+        made.append((weight.astype(np.float32), bias.astype(np.float32)))
     return tuple(made)
 
 
 def orthogonal_layers(sizes: tuple[int, ...], rng: np.random.Generator, last: float) -> Layers:
-    """Orthogonal weights of gain sqrt(2), `last` in the last layer, and no offsets: how PPO begins."""
+    """Orthogonal weights of gain sqrt(2), `last` in the last layer, and no biases: the initialisation of PPO."""
     made = []
     for i, (n, m) in enumerate(pairwise(sizes)):
         q, r = np.linalg.qr(rng.normal(size=(max(n, m), min(n, m))))
@@ -77,25 +77,25 @@ class NetworkPolicy(Policy):
     kind = "NetworkPolicy"
     axes: ClassVar[dict[str, str]] = dict(
         first="Du",
-        first_offset="u",
+        first_bias="u",
         second="uv",
-        second_offset="v",
+        second_bias="v",
         mean="vA",
-        mean_offset="A",
+        mean_bias="A",
         log="vA",
-        log_offset="A",
+        log_bias="A",
         low="A",
         high="A",
     )
     stationary = True
     first: Floats  # [D, u]
-    first_offset: Floats  # [u]
+    first_bias: Floats = field(metadata={"saved_as": "first_offset"})  # [u]
     second: Floats  # [u, v]
-    second_offset: Floats  # [v]
+    second_bias: Floats = field(metadata={"saved_as": "second_offset"})  # [v]
     mean: Floats  # [v, A]
-    mean_offset: Floats  # [A]
+    mean_bias: Floats = field(metadata={"saved_as": "mean_offset"})  # [A]
     log: Floats  # [v, A] of the logarithm of the standard deviation
-    log_offset: Floats  # [A]
+    log_bias: Floats = field(metadata={"saved_as": "log_offset"})  # [A]
     low: Floats  # [A] the box
     high: Floats  # [A]
     smooth: bool = False  # whether hidden units are tanh; otherwise they are rectified
@@ -107,11 +107,11 @@ class NetworkPolicy(Policy):
     def outputs(self, s: Any) -> tuple[Floats, Floats]:
         """[..., A] each: mean and standard deviation before tanh, in states s [..., D]."""
         x = np.clip(np.asarray(s, dtype=np.float64), -FAR, FAR)
-        body = ((self.first, self.first_offset), (self.second, self.second_offset))
+        body = ((self.first, self.first_bias), (self.second, self.second_bias))
         activation = np.tanh if self.smooth else rectified
         x = activation(forward(body, x, activation))
-        log = np.clip(x @ self.log + self.log_offset, LEAST_LOG, MOST_LOG)
-        return x @ self.mean + self.mean_offset, np.exp(log)
+        log = np.clip(x @ self.log + self.log_bias, LEAST_LOG, MOST_LOG)
+        return x @ self.mean + self.mean_bias, np.exp(log)
 
     def act(self, h: int, s: State, u: Any) -> Floats:
         """[A] the action of the quantiles u; of u = 1/2 the tanh of the mean."""
@@ -131,9 +131,9 @@ def policy_of(actor: Layers, log: Any, box: Box, *, smooth: bool = False) -> Net
     """
     (first, a), (second, b), (last, c) = [tuple(np.asarray(part, dtype=np.float64) for part in one) for one in actor]
     n, (low, high) = box.size, box.ends
-    spread, offset = (last[:, n:], c[n:]) if log is None else (np.zeros_like(last), np.asarray(log, dtype=np.float64))
-    parts = {"first": first, "first_offset": a, "second": second, "second_offset": b, "mean": last[:, :n]}
-    parts |= {"mean_offset": c[:n], "log": spread, "log_offset": offset, "low": low, "high": high}
+    spread, bias = (last[:, n:], c[n:]) if log is None else (np.zeros_like(last), np.asarray(log, dtype=np.float64))
+    parts = {"first": first, "first_bias": a, "second": second, "second_bias": b, "mean": last[:, :n]}
+    parts |= {"mean_bias": c[:n], "log": spread, "log_bias": bias, "low": low, "high": high}
     return NetworkPolicy(**{name: np.ascontiguousarray(part) for name, part in parts.items()}, smooth=smooth)
 
 
@@ -146,23 +146,27 @@ class Batch(NamedTuple):
     state: Any  # [..., D]
     action: Any  # [..., A] in [-1, 1]
     reward: Any  # [...]
-    after: Any  # [..., D]
-    dead: Any  # [...] 1 where `after` is a reset state
+    next_state: Any  # [..., D]
+    terminated: Any  # [...] 1 where `next_state` is a reset state
 
 
-def replayed(rows: StoredRows, index: NDArray[np.int64], ends: tuple[Floats, Floats]) -> Batch:
-    """The transitions that begin at rows `index` [...]; ends: [A] each, of the box of actions."""
+def replayed(rows: ReplayBuffer, index: NDArray[np.int64], ends: tuple[Floats, Floats]) -> Batch:
+    """A batch from the replay buffer.
+
+    index: [...] the rows at which its transitions begin.
+    ends: [A] each, of the box of actions.
+    """
     return Batch(
         state=narrow(rows.state[index]),
         action=narrow(to_unit(rows.action[index], *ends)),
         reward=narrow(rows.reward[index]),
-        after=narrow(rows.state[index + 1]),
-        dead=narrow(rows.dead[index + 1]),
+        next_state=narrow(rows.state[index + 1]),
+        terminated=narrow(rows.terminated[index + 1]),
     )
 
 
 def narrow(numbers: Any) -> NDArray[np.float32]:
-    """Numbers as float32, cut where it would overflow."""
+    """Numbers as float32, clipped where it would overflow."""
     return np.asarray(np.clip(numbers, -FAR, FAR), dtype=np.float32)
 
 
@@ -172,7 +176,7 @@ Discount: TypeAlias = Annotated[float, Range(0, below=1)]
 Rate: TypeAlias = Annotated[float, Range(above=0, most=1)]
 Price: TypeAlias = Annotated[float, Range(0, 1e6)]
 Size: TypeAlias = Annotated[int, Range(1, 65_536)]
-MOST_PRICE = 1e6  # multipliers are cut here: float32 has no square of much larger ones
+MOST_PRICE = 1e6  # multipliers are clipped here: float32 has no square of much larger ones
 LATELY = 1000  # latest states by which falls are predicted where no network does
 LOWER = "'learning_rate', 'price' or 'reward_scale'"
 INSTALL = f"needs JAX and optax, which are not installed: {NETWORKS}"
@@ -180,10 +184,10 @@ INSTALL = f"needs JAX and optax, which are not installed: {NETWORKS}"
 
 @dataclass(kw_only=True)
 class Trained:
-    """Networks and optimisers as a list of arrays, and how many gradient steps they had."""
+    """Networks and optimisers as a list of arrays, and the number of their gradient steps so far."""
 
     learned: list[NDArray[Any]]
-    updates: int = 0
+    gradient_steps: int = field(default=0, metadata={"saved_as": "updates"})
     form: Any = field(metadata={"saved": False})  # of the tree whose leaves are `learned`
     seed: int = field(metadata={"saved": False})
 
@@ -192,23 +196,23 @@ class Trained:
         """Networks and optimisers by name."""
         return self.form.unflatten(self.learned)
 
-    def keep(self, tree: Any, updates: int, name: str, lower: str = LOWER) -> None:
-        """Keep what was learned in further gradient steps; raises InvalidInput if it is not finite.
+    def keep(self, tree: Any, gradient_steps: int, name: str, lower: str = LOWER) -> None:
+        """Keep the networks after further gradient steps; raises InvalidInput if they are not finite.
 
-        lower: the settings that are to blame.
+        lower: the settings to lower in that case, in words.
         """
-        self.updates += updates
+        self.gradient_steps += gradient_steps
         learned = [np.array(leaf) for leaf in self.form.flatten_up_to(tree)]
         if not all(np.isfinite(leaf).all() for leaf in learned):
             raise InvalidInput(
-                f"The networks of '{name}' must be finite. Got others after {self.updates} gradient steps: "
+                f"The networks of '{name}' must be finite. Got others after {self.gradient_steps} gradient steps: "
                 f"give a smaller {lower}."
             )
         self.learned = learned
 
     def random(self, purpose: int) -> np.random.Generator:
         """Random numbers for the next gradient steps."""
-        return np.random.default_rng([self.seed, purpose, self.updates])
+        return np.random.default_rng([self.seed, purpose, self.gradient_steps])
 
     def word(self, purpose: int) -> np.uint32:
         """The seed for a purpose, as JAX takes it."""
@@ -216,14 +220,14 @@ class Trained:
 
     def step(self, further: int) -> np.uint32:
         """The number of a gradient step after the next one, as JAX takes it."""
-        return np.uint32((self.updates + further) % 2**32)
+        return np.uint32((self.gradient_steps + further) % 2**32)
 
 
 @dataclass(kw_only=True)
 class NeuralState(Trained):
-    """All transitions, and what networks learned of them."""
+    """All transitions, and the networks that learn from them."""
 
-    rows: StoredRows
+    rows: ReplayBuffer
     horizon: int = field(metadata={"saved": False})
     box: Box = field(metadata={"saved": False})
 
@@ -233,16 +237,20 @@ class NeuralState(Trained):
 
     def falls(self) -> float:
         """The probability of a fall in an episode, by how often the agent fell lately."""
-        dead = self.rows.dead[max(0, self.rows.n - LATELY) : self.rows.n]
-        return float(1.0 - (1.0 - (dead.sum() + 0.5) / (len(dead) + 1.0)) ** self.horizon)
+        terminated = self.rows.terminated[max(0, self.rows.n - LATELY) : self.rows.n]
+        return float(1.0 - (1.0 - (terminated.sum() + 0.5) / (len(terminated) + 1.0)) ** self.horizon)
 
 
 @dataclass(frozen=True)
 class NeuralPlayer(PrimalPlayer[NeuralState]):
     """A player with networks; its settings are those that all of them have.
 
-    hidden: units in each of two hidden layers.  batch: transitions in a gradient step.  gamma: the discount.
-    price: what a fall costs, in rewards.  reward_scale: what rewards and price are multiplied with.
+    hidden: units in each of two hidden layers.
+    learning_rate: of all networks.
+    batch: transitions in a gradient step.
+    gamma: the discount.
+    price: the cost of a fall, in rewards.
+    reward_scale: factor of rewards and price.
     """
 
     vectors_only: ClassVar[bool] = True
@@ -255,7 +263,7 @@ class NeuralPlayer(PrimalPlayer[NeuralState]):
     reward_scale: Annotated[float, Range(above=0, most=1e6)] = 1.0
 
     def init(self, problem: Problem, episodes: int, seed: int) -> NeuralState:
-        """Networks that have learned nothing; refuses states that are no vectors, and what is not installed."""
+        """Fresh networks; refuses states that are no vectors, and raises InvalidInput without JAX."""
         box = problem.actions
         if problem.low is None or problem.n_states is not None or not isinstance(box, Box):
             raise NotCertifiable(
@@ -266,7 +274,7 @@ class NeuralPlayer(PrimalPlayer[NeuralState]):
         size, rng = len(problem.low), np.random.default_rng([seed, 1])
         learned, form = leaves_of(self.name, lambda: self.fresh(size, box.size, rng))
         return NeuralState(
-            rows=no_rows(problem), learned=learned, form=form, horizon=problem.horizon, seed=seed, box=box
+            rows=empty_buffer(problem), learned=learned, form=form, horizon=problem.horizon, seed=seed, box=box
         )
 
     @abstractmethod
@@ -279,7 +287,7 @@ class NeuralPlayer(PrimalPlayer[NeuralState]):
 
     def charged(self, batch: Batch) -> Batch:
         """The same transitions, their rewards reward_scale (r - price d)."""
-        return batch._replace(reward=narrow(self.reward_scale * (batch.reward - self.price * batch.dead)))
+        return batch._replace(reward=narrow(self.reward_scale * (batch.reward - self.price * batch.terminated)))
 
     def earnings(self, state: NeuralState, value: float) -> float:
         """The reward of an episode, by a discounted value: H times its mean per step, within what is possible."""
@@ -288,7 +296,7 @@ class NeuralPlayer(PrimalPlayer[NeuralState]):
 
     @classmethod
     def partner(cls) -> Partner:
-        """Nobody: the price of a fall is a setting."""
+        """A constant penalty of 0: the price of a fall is a setting."""
         return Partner("constant-penalty", "realised", {"C": 0.0})
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
@@ -300,7 +308,8 @@ class NeuralPlayer(PrimalPlayer[NeuralState]):
 def leaves_of(name: str, fresh: Callable[[], Any]) -> tuple[list[NDArray[Any]], Any]:
     """The arrays of the tree that `fresh` makes, and its form; raises InvalidInput if JAX or optax is missing.
 
-    name: of the player, for the sentence.  fresh: the first call that needs JAX.
+    name: of the player, for the message.
+    fresh: the first call that needs JAX.
     """
     try:
         import jax

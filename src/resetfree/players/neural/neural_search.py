@@ -1,7 +1,7 @@
 """Networks that take over from model-search where the data say so, and change the policy in small steps.
 
-Legend: lam the price of a reset; P steps imagined ahead; k episodes so far. `world_model` has the networks, the
-imagined lives and the actor, `network_search` what is kept.
+Legend: lam the price of a reset; P steps of a rollout; k episodes so far. `world_model` has the networks, the model
+rollouts and the actor, `network_search` the state.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from resetfree.problems.action_spaces import Box
 from resetfree.problems.contract import Episode, Problem, State
 
 HELD_OUT = 0.2  # part of the rows that the first networks are tested on
-GOOD = 0.05  # of a deviation: errors below it are all the same, as a machine that stands still is easily predicted
+GOOD = 0.05  # of a deviation: errors below it count as equal, as a machine at rest is easily predicted
 WORSE = 1.25  # how much worse than model-search's model networks may predict before they give back
-MOST_FITS = 4000  # gradient steps of the ensemble at a time
-BELIEVED = 50  # steps ahead for which networks are believed if they predict few resets of the policy that lives
-FORESEEN = 4  # lives that are imagined for the estimates of a plan
+MOST_MODEL_STEPS = 4000  # gradient steps of the ensemble at a time
+BELIEVED = 50  # steps of the rollouts in which networks must predict few resets of a policy that has not fallen
+FORESEEN = 4  # rollouts for the estimates of a plan
 PARTS = (1.0, 0.5, 0.25)  # of the way to the new actor, tried from the farthest on
 FITTING, ACTING, STARTING, IMPROVING, WEIGHING, VALUING = 11, 12, 13, 14, 15, 16  # purposes of random numbers
 
@@ -44,34 +44,54 @@ FITTING, ACTING, STARTING, IMPROVING, WEIGHING, VALUING = 11, 12, 13, 14, 15, 16
 class NeuralSearch(PrimalPlayer[NetworkSearchState]):
     """model-search, until networks know the machine better; then small steps from its policy, each on trial.
 
-    Before the hand-over it is `model-search`. When the machine has lived `proof` steps in a row, an ensemble of
-    networks is trained; it takes over if it predicts steps that it has not learned from no worse than the model in play
-    (10 steps ahead without correction; errors below 5 % of a deviation count as equal), and gives back if it later does
-    worse by a quarter. Each decision is kept with its round.
+    Before the hand-over it is `model-search`. After `proof` steps without a reset, an ensemble of networks is trained.
+    It takes over if it predicts held-out steps no worse than the model in play (10 steps open loop; errors below 5 % of
+    a deviation count as equal), and gives back if it later does worse by a quarter. Each decision is recorded with its
+    round.
 
     From then on, the policy is the tanh of model-search's linear policy plus a small network of (state, log(1 + lam)),
-    which begins at 0. Once in `trial` steps, critics learn in imagined lives what the policy that is played earns and
-    how likely it is reset (two of them, of which the worse counts), and the actor climbs the gradient of reward - lam
-    (worst member's resets), in imagined lives and, by the critics, beyond their end. The farthest point on that way is
-    adopted which (i) is worth more than the policy that is played and (ii) has at most
-    risk max(0, 1 - R / (budget sqrt(k)))  more imagined resets, R resets in k episodes; and none is while the networks
-    predict resets of a policy that lives. A new policy is proven when it has lived `trial` steps and earned no less
-    than the proven one per step; otherwise, and after a fall, the proven one is back. If that falls in a life of less
-    than `proof` steps, model-search plays again.
+    which begins at 0. Once in `trial` steps, critics learn on model rollouts the reward of the policy in play and its
+    probability of a reset (two of them, of which the worse counts), and the actor is trained on the gradient of reward
+    - lam (worst member's resets), in model rollouts and, by the critics, beyond their end. The point farthest along
+    that way is adopted which (i) has a larger value than the policy in play and (ii) has at most
+    risk max(0, 1 - R / (budget sqrt(k)))  more predicted resets, R resets in k episodes; and none is while the networks
+    predict resets of a policy that has not fallen. A new policy is proven after `trial` steps without a reset in which
+    it earned no less than the proven one per step; otherwise, and after a fall, the proven one is back. If that falls
+    within `proof` steps after a reset, model-search plays again.
 
     So by construction new policies fall at most budget sqrt(k) + 1 times in k episodes, however wrong the networks are.
     Nothing else is proved; sizes and rates were found by trying.
 
-    planning, caution, population, rounds: of model-search.  members, hidden, batch, learning_rate: the ensemble;
-    fits: its gradient steps for each step of the machine.  actor_hidden, actor_rate, updates: the actor, and its
-    gradient steps in a trial.  critic_hidden, critic_rate, valuations: the critics, and how many sets of imagined lives
-    they learn from in a trial.  ahead: P.  lives: starts of imagined lives.  discount: of each step in them and in the
-    critics.  distrust: how dangerous it is where the members disagree twice as much as usual, per further time.
-    noise: deviation of actions on [-1, 1] while networks play, without which they predict a machine that stands still
-    wrongly.
+    planning, caution, population, rounds: of model-search.
+    proof: steps without a reset after which networks may take over.
+    trial: steps in which a new policy is tried.
+    members: networks in the ensemble.
+    hidden: units in each of their hidden layers.
+    batch: transitions in each of their gradient steps.
+    learning_rate: of the ensemble.
+    model_steps: gradient steps of the ensemble for each step of the machine.
+    actor_hidden: units in each hidden layer of the actor.
+    actor_rate: learning rate of the actor.
+    gradient_steps: of the actor, in a trial.
+    critic_hidden: units in each hidden layer of the critics.
+    critic_rate: learning rate of the critics.
+    valuations: batches of rollouts that the critics learn from in a trial.
+    rollout_length: P, the steps of a rollout.
+    discount: of each step in rollouts and in the critics.
+    n_rollouts: rollouts in a batch, each from its own start.
+    distrust: the probability of a reset where the members disagree twice as much as usual, per further time.
+    noise: deviation of actions on [-1, 1] while networks play, without which a machine at rest is predicted wrongly.
+    risk: the largest increase of predicted resets by a new policy.
+    budget: of the falls of new policies, at most budget sqrt(k) + 1 in k episodes.
     """
 
     name: ClassVar[str] = "neural-search"
+    former_settings: ClassVar[Mapping[str, str]] = {
+        "fits": "model_steps",
+        "updates": "gradient_steps",
+        "ahead": "rollout_length",
+        "lives": "n_rollouts",
+    }
     prediction: ClassVar[Prediction] = "high"
     vectors_only: ClassVar[bool] = True
     action_spaces: ClassVar[tuple[type, ...]] = (Box,)
@@ -85,16 +105,16 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
     hidden: Annotated[int, Range(1, 4096)] = 128
     batch: Size = 128
     learning_rate: Rate = 1e-3
-    fits: Annotated[int, Range(1, 1000)] = 2
+    model_steps: Annotated[int, Range(1, 1000)] = 2
     actor_hidden: Annotated[int, Range(1, 4096)] = 32
     actor_rate: Rate = 1e-3
-    updates: Annotated[int, Range(1, 10_000)] = 30
+    gradient_steps: Annotated[int, Range(1, 10_000)] = 30
     critic_hidden: Annotated[int, Range(1, 4096)] = 64
     critic_rate: Rate = 3e-3
     valuations: Annotated[int, Range(1, 10_000)] = 50
-    ahead: Annotated[int, Range(1, 10_000)] = 30
+    rollout_length: Annotated[int, Range(1, 10_000)] = 30
     discount: Discount = 0.99
-    lives: Annotated[int, Range(1, 10_000)] = 16
+    n_rollouts: Annotated[int, Range(1, 10_000)] = 16
     distrust: NonNegative = 0.3
     noise: Annotated[float, Range(0, 1)] = 0.05
     risk: Annotated[float, Range(0, 1)] = 0.1
@@ -107,7 +127,7 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
         return make_player("primal", "model-search", {**MACHINE, **own})
 
     def init(self, problem: Problem, episodes: int, seed: int) -> NetworkSearchState:
-        """No data yet, and networks that know nothing; refuses what model-search refuses, and choices."""
+        """No data yet, and fresh networks; refuses what model-search refuses, and choices."""
         box = problem.actions
         if not isinstance(box, Box):
             raise NotCertifiable(
@@ -127,7 +147,7 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
         return networks | fresh_critics(size, self.critic_hidden, rng)
 
     def plan(self, state: NetworkSearchState, s1: State, lam: float) -> Plan:
-        """The plan of model-search, or the policy of the actor that is played, for any lam."""
+        """The plan of model-search, or the policy of the actor in play, for any lam."""
         if not state.networks_play:
             begun: Plan = self.searcher.plan(state.search, s1, lam)
             return begun
@@ -136,8 +156,8 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
         tree, lam, horizon = state.tree, min(check_multiplier(lam), MOST_PRICE), state.search.horizon
         model = tree["model"]
         starts = np.tile((start_vector(s1) - model.centre) / model.scale, (FORESEEN, 1))
-        lives = foresee(self._scene(state, starts, lam, WEIGHING, discount=1.0), tree["played"], horizon)
-        reward, reset = (float(np.mean(part)) for part in (lives.reward, lives.reset))
+        rollouts = foresee(self._rollout_batch(state, starts, lam, WEIGHING, discount=1.0), tree["played"], horizon)
+        reward, reset = (float(np.mean(part)) for part in (rollouts.reward, rollouts.reset))
         policy = skip_policy(tree["played"], lam, state.scaling(), state.box, self.noise)
         return Plan(policy, min(max(reward, 0.0), float(horizon)), min(max(reset, 0.0), 1.0))
 
@@ -160,7 +180,7 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
         elif is_other:
             state.since = search.rows.n  # the policy that was decided on is yet to be played
         elif search.rows.n - state.since >= self.trial:
-            self._judge(state, k)
+            self._end_trial(state, k)
             better = self._learn(state, k)
             state.since = search.rows.n
             if better is not None and better > WORSE:
@@ -186,9 +206,9 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
         return bool(policy.weight.any() and np.abs(scaled_policy(policy, state.scaling())).max() < STEEPEST)
 
     def _consider(self, state: NetworkSearchState, k: int) -> None:
-        """Train networks and let them play if they predict what they have not seen no worse than the model in play.
+        """Train networks, which take over if they predict held-out steps no worse than the model in play.
 
-        And if they predict no resets of the policy that lives, with noise: some policies stand only without.
+        They must also predict few resets of the policy in play with noise: some policies fall with it.
         """
         if not state.trained and (first := state.boundary(int((1.0 - HELD_OUT) * state.search.rows.n))):
             self._train(state, first, k)
@@ -199,7 +219,7 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
         tree, policy = state.tree, state.search.policy
         actor = first_actor(scaled_policy(policy, state.scaling()), self.actor_hidden, state.random(ACTING))
         if not self._believed(state, actor, state.search.lam):
-            return  # wrong about what lives, or right that it would fall with noise
+            return  # wrong about a policy that has not fallen, or right that it would fall with noise
         state.keep({**tree, "played": actor, "proven": actor}, 0, self.name)
         rows = state.search.rows
         state.networks_play, state.on_trial = True, False
@@ -212,7 +232,7 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
         state.decide(k, why)
 
     def _return(self, state: NetworkSearchState, k: int, *, on_trial: bool) -> None:
-        """What follows a fall.  on_trial: whether the policy that fell is not proven."""
+        """The decision after a fall; on_trial: whether the policy that fell is not proven."""
         if on_trial:
             state.keep({**state.tree, "played": state.tree["proven"]}, 0, self.name)
             state.on_trial, state.since = False, state.search.rows.n
@@ -222,8 +242,8 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
         else:
             state.since = state.search.rows.n
 
-    def _judge(self, state: NetworkSearchState, k: int) -> None:
-        """What follows a trial without a fall."""
+    def _end_trial(self, state: NetworkSearchState, k: int) -> None:
+        """The decision after a trial without a fall."""
         tree, earned = state.tree, state.search.rows.mean_reward(state.since)
         if not state.on_trial:
             state.proven_reward = earned
@@ -245,8 +265,8 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
 
         found, ratio = state.tests(state.trained) if state.trained else None, None
         if found is not None:
-            (index, ahead), rows, model = found, state.search.rows, state.tree["model"]
-            actions, begin, end = state.tested_actions(index, ahead), rows.state[index], rows.state[index + ahead]
+            (index, length), rows, model = found, state.search.rows, state.tree["model"]
+            actions, begin, end = state.tested_actions(index, length), rows.state[index], rows.state[index + length]
             scaling, smooth = state.scaling(), state.search.model(state.trained, self.searcher)
             z = np.asarray(open_loop(model, narrow(scaling(begin)), narrow(actions)), dtype=np.float64)
             ratio = _error(z, scaling(end)) / _error(scaling(smooth_open_loop(smooth, begin, actions)), scaling(end))
@@ -255,7 +275,7 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
         return ratio
 
     def _train(self, state: NetworkSearchState, n: int, k: int) -> None:
-        """Train the ensemble on the first n rows, with all that is solved or counted beside it."""
+        """Train the ensemble on the first n rows, and refresh all other parts of the model."""
         from resetfree.players.neural.world_model import doubts, fit, refit_line
 
         tree = state.tree
@@ -263,7 +283,7 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
         seen = state.examples(n, model)
         model, tested = state.refreshed(n, model, seen, refit_line(seen.x[: seen.n], seen.y[: seen.n]))
         state.record_test(k, tested)
-        count = min(MOST_FITS, self.fits * (n - state.trained))
+        count = min(MOST_MODEL_STEPS, self.model_steps * (n - state.trained))
         tree = fit(
             {**tree, "model": model},
             seen.x,
@@ -281,65 +301,65 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
         state.trained = n
 
     def _seek(self, state: NetworkSearchState, k: int, lam: float) -> None:
-        """Look for a better actor near the one that is played, and adopt it if the gate lets it through."""
+        """Search for a better actor near the one in play, and adopt it if it passes the gate."""
         from resetfree.players.neural.world_model import between, compare, improve, learn_values
 
         bold = state.boldness(k, self.budget)
         if not bold:
             return
-        tree, starts = state.tree, state.starts(self.lives, state.random(STARTING))
-        played, scene = tree["played"], partial(self._scene, state, starts, lam)
+        tree, starts = state.tree, state.starts(self.n_rollouts, state.random(STARTING))
+        played, rollouts_for = tree["played"], partial(self._rollout_batch, state, starts, lam)
         if not self._believed(state, played, lam):
             state.decide(k, word.DISTRUSTED)
             return
         critics = learn_values(
-            scene(VALUING),
+            rollouts_for(VALUING),
             {name: tree[name] for name in ("critics", "critic_steps")},
             played,
             count=np.int32(self.valuations),
             rate=np.float32(self.critic_rate),
-            ahead=self.ahead,
+            rollout_length=self.rollout_length,
         )
         valued = critics["critics"]
         new = improve(
-            scene(IMPROVING),
+            rollouts_for(IMPROVING),
             valued,
             played,
-            count=np.int32(self.updates),
+            count=np.int32(self.gradient_steps),
             rate=np.float32(self.actor_rate),
-            ahead=self.ahead,
+            rollout_length=self.rollout_length,
         )
         actors = [played, *(between(played, new, part) for part in PARTS)]
-        worths, resets = compare(scene(WEIGHING), valued, actors, self.ahead)
-        chosen = gate(np.asarray(worths), np.asarray(resets), self.risk * bold)
+        values, resets = compare(rollouts_for(WEIGHING), valued, actors, self.rollout_length)
+        chosen = gate(np.asarray(values), np.asarray(resets), self.risk * bold)
         state.keep(
-            {**tree, **critics, "played": actors[chosen]}, self.updates, self.name, "'actor_rate', 'critic_rate'"
+            {**tree, **critics, "played": actors[chosen]}, self.gradient_steps, self.name, "'actor_rate', 'critic_rate'"
         )
         state.on_trial = chosen > 0
         state.decide(k, word.ADOPTED if chosen else word.REFUSED)
 
     def _believed(self, state: NetworkSearchState, actor: Any, lam: float) -> bool:
-        """Whether the networks agree with what happened: they predict few resets of an actor that goes on living."""
+        """Whether the networks predict few resets of an actor that has not fallen."""
         from resetfree.players.neural.world_model import foresee
 
-        starts = state.starts(self.lives, state.random(STARTING))
-        lives = foresee(self._scene(state, starts, lam, WEIGHING, discount=1.0), actor, BELIEVED)
-        return float(np.asarray(lives.reset).max(axis=0).mean()) <= TRUSTED
+        starts = state.starts(self.n_rollouts, state.random(STARTING))
+        rollouts = foresee(self._rollout_batch(state, starts, lam, WEIGHING, discount=1.0), actor, BELIEVED)
+        return float(np.asarray(rollouts.reset).max(axis=0).mean()) <= TRUSTED
 
-    def _scene(
+    def _rollout_batch(
         self, state: NetworkSearchState, starts: Any, lam: float, purpose: int, discount: float | None = None
     ) -> Any:
-        """Lives from these starts, at one price, with the luck of a purpose; discounted as critics are."""
-        from resetfree.players.neural.world_model import Manner, Scene
+        """A batch of rollouts from these starts at one price, with the noise of a purpose; discount: the critics'."""
+        from resetfree.players.neural.world_model import RolloutBatch, RolloutConfig
 
-        seed = np.random.SeedSequence([state.seed, purpose, state.updates]).generate_state(1)[0]
-        manner = Manner(
+        seed = np.random.SeedSequence([state.seed, purpose, state.gradient_steps]).generate_state(1)[0]
+        config = RolloutConfig(
             caution=np.float32(self.distrust),
             noise=np.float32(self.noise),
             discount=np.float32(self.discount if discount is None else discount),
             seed=np.uint32(seed),
         )
-        return Scene(state.tree["model"], starts, narrow(np.full(len(starts), lam)), manner)
+        return RolloutBatch(state.tree["model"], starts, narrow(np.full(len(starts), lam)), config)
 
     def decisions(self, state: NetworkSearchState) -> list[Decision]:
         """Who plays from when on, which policies were tried and why; how resets are predicted, and where they begin."""
@@ -374,17 +394,17 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
         return Statement(constants, False, "no theorem covers policies that are found in networks")
 
 
-def gate(worths: NDArray[Any], resets: NDArray[Any], bound: float) -> int:
-    """Which actor is played: the first that is worth more than number 0, with at most `bound` more imagined resets.
+def gate(values: NDArray[Any], resets: NDArray[Any], bound: float) -> int:
+    """The index of the actor to play: the first of larger value than number 0, with at most `bound` more resets.
 
-    Number 0 is played now.
+    Number 0 is the one in play.
 
     >>> gate(np.array([5.0, 9.0, 7.0]), np.array([0.1, 0.4, 0.15]), 0.1)
     2
     >>> gate(np.array([5.0, 9.0]), np.array([0.1, 0.4]), 0.1)
     0
     """
-    passed = np.flatnonzero((worths[1:] > worths[0]) & (resets[1:] <= resets[0] + bound))
+    passed = np.flatnonzero((values[1:] > values[0]) & (resets[1:] <= resets[0] + bound))
     return int(passed[0]) + 1 if len(passed) else 0
 
 

@@ -3,11 +3,12 @@
 After Schulman et al. (2017, "Proximal policy optimization algorithms"). Kept: the clipped ratio, generalised
 advantages, one deviation for all states, and the settings of Stable-Baselines3. Adapted: actions are squashed by tanh
 where others cut them; a policy is kept for whole episodes, and learning begins at the end of the one in which `steps`
-are complete; the end of an episode is no end of life, only a fall is.
+are complete; a transition is terminal only if the agent fell.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import log, pi
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
@@ -20,7 +21,7 @@ from resetfree.core.extras import Deferred, jitted
 from resetfree.core.settings import Fraction, NonNegative, Positive, Range, expect
 from resetfree.core.state import require
 from resetfree.game.contract import Plan, Round, check_multiplier
-from resetfree.game.replay_buffer import StoredRows
+from resetfree.game.replay_buffer import ReplayBuffer
 from resetfree.players.neural.networks import (
     LEAST_LOG,
     MOST_LOG,
@@ -60,9 +61,9 @@ class Clipping(NamedTuple):
 
     rate: Any
     clip: Any  # c
-    value_weight: Any  # v
-    entropy_weight: Any  # e
-    largest_gradient: Any  # norm to which the gradient of all networks is cut
+    vf_coef: Any  # v
+    ent_coef: Any  # e
+    max_grad_norm: Any  # norm to which the gradient of all networks is clipped
 
 
 class Played(NamedTuple):
@@ -101,20 +102,20 @@ def clipped_loss(networks: dict[str, Any], played: Played, how: Clipping) -> Any
     entropy = (spread + 0.5 * log(2.0 * pi) + 0.5).sum()
     return (
         -jnp.minimum(ratio * gain, near * gain).mean()
-        + how.value_weight * ((value - played.wanted) ** 2).mean()
-        - how.entropy_weight * entropy
+        + how.vf_coef * ((value - played.wanted) ** 2).mean()
+        - how.ent_coef * entropy
     )
 
 
 @jitted()
-def climb(tree: dict[str, Any], minibatches: Played, count: Any, how: Clipping) -> dict[str, Any]:
+def train(tree: dict[str, Any], minibatches: Played, count: Any, how: Clipping) -> dict[str, Any]:
     """The networks after the first `count` of the minibatches [n, B, ...]."""
 
     def one(i: Any, tree: dict[str, Any]) -> dict[str, Any]:
         networks = {name: tree[name] for name in NETWORKS}
         played = jax.tree.map(lambda field: field[i], minibatches)
-        slope = jax.grad(clipped_loss)(networks, played, how)
-        update, steps = _optimiser(how.rate, how.largest_gradient).update(slope, tree["steps"])
+        gradient = jax.grad(clipped_loss)(networks, played, how)
+        update, steps = _optimiser(how.rate, how.max_grad_norm).update(gradient, tree["steps"])
         return {**optax.apply_updates(networks, update), "steps": steps}
 
     return dict(jax.lax.fori_loop(0, count, one, tree))
@@ -142,9 +143,13 @@ class PPOState(NeuralState):
 class PPO(NeuralPlayer):
     """The clipped surrogate on rewards r - price d, where d says whether the agent fell; the multiplier is ignored.
 
-    steps: transitions between two times of learning, in each of which all of them are used `epochs` times.
-    clip: how far the ratio of densities may leave 1.  trace: lambda of the advantages.
-    value_weight, entropy_weight: of the value's loss and of the entropy.  largest_gradient: the norm it is cut to.
+    steps: transitions before each phase of learning.
+    epochs: passes over these transitions.
+    clip: how far the ratio of densities may leave 1.
+    gae_lambda: lambda of the generalised advantages.
+    vf_coef: weight of the value's loss.
+    ent_coef: weight of the entropy.
+    max_grad_norm: the norm to which gradients are clipped.
 
     >>> PPO().steps, PPO().hidden
     (2048, 64)
@@ -152,15 +157,21 @@ class PPO(NeuralPlayer):
 
     name: ClassVar[str] = "ppo"
     baseline: ClassVar[bool] = True
+    former_settings: ClassVar[Mapping[str, str]] = {
+        "trace": "gae_lambda",
+        "value_weight": "vf_coef",
+        "entropy_weight": "ent_coef",
+        "largest_gradient": "max_grad_norm",
+    }
     hidden: Annotated[int, Range(1, 4096)] = 64
     batch: Annotated[int, Range(2, 65_536)] = 64
     steps: Annotated[int, Range(2, 1_000_000)] = 2048
     epochs: Annotated[int, Range(1, 1000)] = 10
     clip: Positive = 0.2
-    trace: Fraction = 0.95
-    value_weight: NonNegative = 0.5
-    entropy_weight: NonNegative = 0.0
-    largest_gradient: Positive = 0.5
+    gae_lambda: Fraction = 0.95
+    vf_coef: NonNegative = 0.5
+    ent_coef: NonNegative = 0.0
+    max_grad_norm: Positive = 0.5
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -178,8 +189,8 @@ class PPO(NeuralPlayer):
         """The actor's policy, whatever lam is."""
         check_multiplier(lam)
         tree = state.tree
-        worth = float(forward(tree["value"], start_vector(s1), np.tanh)[0])
-        return Plan(self._policy(state), self.earnings(state, worth), state.falls())
+        value = float(forward(tree["value"], start_vector(s1), np.tanh)[0])
+        return Plan(self._policy(state), self.earnings(state, value), state.falls())
 
     def update(self, state: NeuralState, round: Round) -> NeuralState:
         """Keep the episode; learn if enough steps of this policy are complete."""
@@ -205,44 +216,44 @@ class PPO(NeuralPlayer):
         pushed = to_unit(state.rows.action[index], *state.box.ends)
         x = np.arctanh(np.clip(pushed, -INSIDE, INSIDE))
         seen = self.priced(state, index)
-        value, after = (forward(tree["value"], s, np.tanh)[:, 0] for s in (seen.state, seen.after))
+        value, next_value = (forward(tree["value"], s, np.tanh)[:, 0] for s in (seen.state, seen.next_state))
         follows = goes_on(state.rows, index)
-        advantage = advantages(seen, value, after, follows, gamma=self.gamma, trace=self.trace)
+        advantage = advantages(seen, value, next_value, follows, gamma=self.gamma, gae_lambda=self.gae_lambda)
         mean, deviation = policy.outputs(seen.state)
         old = (-0.5 * ((x - mean) / deviation) ** 2 - np.log(deviation) - 0.5 * np.log(2.0 * np.pi)).sum(axis=1)
         played = Played(seen.state, narrow(x), narrow(old), narrow(advantage), narrow(advantage + value))
-        numbers = self.learning_rate, self.clip, self.value_weight, self.entropy_weight, self.largest_gradient
+        numbers = self.learning_rate, self.clip, self.vf_coef, self.ent_coef, self.max_grad_norm
         how = Clipping(*(np.float32(one) for one in numbers))
         picks = minibatches(len(index), self.batch, self.epochs, state.random(ORDER))
         for first in range(0, len(picks), TOGETHER):
             some = picks[first : first + TOGETHER]
             padded = np.resize(some, (TOGETHER, self.batch))  # one shape for all calls; `count` says how many matter
-            tree = climb(tree, Played(*(field[padded] for field in played)), np.int32(len(some)), how)
+            tree = train(tree, Played(*(field[padded] for field in played)), np.int32(len(some)), how)
         state.keep(tree, len(picks), self.name)
 
 
-def goes_on(rows: StoredRows, index: NDArray[np.int64]) -> Bools:
+def goes_on(rows: ReplayBuffer, index: NDArray[np.int64]) -> Bools:
     """[n] whether the next of the transitions that begin at rows `index` goes on where this one ended.
 
     That is the next step of an episode, and also the first of the next episode if it starts in the state in which this
     one ended: a machine runs on, and an end of an episode means nothing to it.
     """
     ended, begun = index[:-1] + 1, index[1:]
-    same = (rows.state[ended] == rows.state[begun]).all(axis=1) & ~rows.dead[ended]
+    same = (rows.state[ended] == rows.state[begun]).all(axis=1) & ~rows.terminated[ended]
     return np.append((begun == ended) | (begun == ended + 1) & same, False)
 
 
-def advantages(seen: Batch, value: Any, after: Any, follows: Bools, *, gamma: float, trace: float) -> Floats:
-    """[n] sum_i (gamma trace)^i delta_{j+i}, with delta = r + gamma (1 - d) V(s') - V(s), along steps that follow.
+def advantages(seen: Batch, value: Any, next_value: Any, follows: Bools, *, gamma: float, gae_lambda: float) -> Floats:
+    """[n] sum_i (gamma gae_lambda)^i delta_{j+i}, delta = r + gamma (1 - d) V(s') - V(s), along steps that follow.
 
-    value, after: [n] V(s) and V(s').
-    follows: [n] whether the next entry is the next step of the same life, see `goes_on`. Where it is not and the agent
-    did not fall, the sum is cut, but V(s') stays.
+    value, next_value: [n] V(s) and V(s').
+    follows: [n] whether the next entry is the next step of the same trajectory, see `goes_on`. Where it is not and the
+      agent did not fall, the sum is truncated, but V(s') stays.
     """
-    delta = seen.reward + gamma * (1.0 - seen.dead) * after - value
+    delta = seen.reward + gamma * (1.0 - seen.terminated) * next_value - value
     found, kept = np.zeros(len(delta)), 0.0
     for j in range(len(delta) - 1, -1, -1):
-        kept = delta[j] + (gamma * trace * (1.0 - seen.dead[j]) * kept if follows[j] else 0.0)
+        kept = delta[j] + (gamma * gae_lambda * (1.0 - seen.terminated[j]) * kept if follows[j] else 0.0)
         found[j] = kept
     return found
 

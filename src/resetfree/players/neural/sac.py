@@ -2,20 +2,20 @@
 
 After Haarnoja et al. (2018, "Soft actor-critic algorithms and applications"). Kept: two critics and their slow targets,
 a squashed normal policy, a temperature that holds the entropy at -A, the settings that are usual for MuJoCo. Adapted:
-gradient steps come at the end of an episode, as many per step as `updates` says; the end of an episode is no end of
-life, only a fall is. Gradient steps are one compiled program, on batches that were drawn before (extra neural).
+gradient steps come at the end of an episode, `gradient_steps` for each of its steps; a transition is terminal only if
+the agent fell. Gradient steps are one compiled program, on batches that were drawn before (extra neural).
 
 Legend: s, s' states before and after, a an action in [-1, 1]^A, r the reward, d whether s' is a reset state; pi the
 actor, Q the critics, C the critics of cost (the discounted probability of a fall), alpha the temperature.
   target of Q  r + gamma (1 - d) (min Q'(s', a') - alpha log pi(a'|s'))
   target of C  d + gamma (1 - d) max C'(s', a')
   actor        minimises alpha log pi(a|s) - min Q(s, a) + lam max C(s, a)
-A fall is the only end: the last step of an episode has a target like every other.
+Only a fall is terminal: the last step of an episode has a target like every other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import log, pi
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, TypeAlias
@@ -53,7 +53,9 @@ else:
 
 Tree: TypeAlias = dict[str, Any]
 CRITICS = 2
-AGENT = ("actor", "critics", "costs", "late_critics", "late_costs", "log_alpha", "steps")
+# The target networks. JAX orders a dictionary by its keys, and checkpoints have that order: these keys stay.
+TARGETS = {"critics": "late_critics", "costs": "late_costs"}
+AGENT = ("actor", "critics", "costs", *TARGETS.values(), "log_alpha", "steps")
 
 
 class Learning(NamedTuple):
@@ -65,7 +67,11 @@ class Learning(NamedTuple):
 
 
 def fresh_actor_critic(size: int, n_actions: int, hidden: int, costs: bool, rng: np.random.Generator) -> Tree:
-    """Networks before the first step, and their optimisers; size: D; costs: whether there are critics of cost."""
+    """Networks before the first step, and their optimisers.
+
+    size: D.
+    costs: whether there are critics of cost.
+    """
     networks: Tree = {
         "actor": uniform_layers((size, hidden, hidden, 2 * n_actions), rng),
         "critics": uniform_layers((size + n_actions, hidden, hidden, 1), rng, CRITICS),
@@ -74,8 +80,8 @@ def fresh_actor_critic(size: int, n_actions: int, hidden: int, costs: bool, rng:
     if costs:
         networks["costs"] = uniform_layers((size + n_actions, hidden, hidden, 1), rng, CRITICS)
     steps = {name: optax.adam(0.0).init(part) for name, part in networks.items()}
-    late = {f"late_{name}": networks[name] for name in ("critics", "costs") if name in networks}
-    return {**networks, **late, "steps": steps}
+    targets = {own: networks[name] for name, own in TARGETS.items() if name in networks}
+    return {**networks, **targets, "steps": steps}
 
 
 def normal_outputs(actor: Layers, s: Any) -> tuple[Any, Any]:
@@ -102,20 +108,22 @@ def values(critics: Layers, s: Any, a: Any) -> Any:
     return forward(critics, jnp.concatenate([s, a], axis=-1), jax.nn.relu)[..., 0]
 
 
-def target(now: Any, dead: Any, later: Any, gamma: Any) -> Any:
-    """[B] what comes now, and what comes later unless the agent fell."""
-    return now + gamma * (1.0 - dead) * later
+def target(now: Any, terminated: Any, later: Any, gamma: Any) -> Any:
+    """[B] the TD target: what comes now, and the discounted rest unless the agent fell."""
+    return now + gamma * (1.0 - terminated) * later
 
 
-def wanted_values(tree: Tree, batch: Batch, noise: Any, how: Learning) -> tuple[Any, Any]:
-    """[B] each: the targets of Q and of C, with actions of standard normal numbers [B, A] after each transition."""
-    action, density = draw_actions(tree["actor"], batch.after, noise)
-    later = values(tree["late_critics"], batch.after, action).min(axis=0) - jnp.exp(tree["log_alpha"]) * density
-    wanted = target(batch.reward, batch.dead, later, how.gamma)
-    if "late_costs" not in tree:
+def td_targets(tree: Tree, batch: Batch, noise: Any, how: Learning) -> tuple[Any, Any]:
+    """[B] each: the TD targets of Q and of C; noise: [B, A] standard normal numbers for the next actions."""
+    action, density = draw_actions(tree["actor"], batch.next_state, noise)
+    later = (
+        values(tree[TARGETS["critics"]], batch.next_state, action).min(axis=0) - jnp.exp(tree["log_alpha"]) * density
+    )
+    wanted = target(batch.reward, batch.terminated, later, how.gamma)
+    if TARGETS["costs"] not in tree:
         return wanted, None
-    risk = values(tree["late_costs"], batch.after, action).max(axis=0)
-    return wanted, target(batch.dead, batch.dead, risk, how.gamma)
+    risk = values(tree[TARGETS["costs"]], batch.next_state, action).max(axis=0)
+    return wanted, target(batch.terminated, batch.terminated, risk, how.gamma)
 
 
 def _step(tree: Tree, batch: Batch, lam: Any, key: Any, how: Learning) -> Tree:
@@ -126,33 +134,33 @@ def _step(tree: Tree, batch: Batch, lam: Any, key: Any, how: Learning) -> Tree:
         update, steps[name] = optax.adam(how.rate).update(jax.grad(loss)(tree[name]), steps[name])
         new[name] = optax.apply_updates(tree[name], update)
 
-    noise, noise_after = jax.random.normal(key, (2, *batch.action.shape), dtype=jnp.float32)
+    noise, next_noise = jax.random.normal(key, (2, *batch.action.shape), dtype=jnp.float32)
     alpha, entropy = jnp.exp(tree["log_alpha"]), -float(batch.action.shape[-1])
     _, density = draw_actions(tree["actor"], batch.state, noise)
     descend("log_alpha", lambda value: -(value * (density + entropy)).mean())
-    wanted, risk = wanted_values(tree, batch, noise_after, how)
+    wanted, risk = td_targets(tree, batch, next_noise, how)
     descend("critics", lambda q: 0.5 * ((values(q, batch.state, batch.action) - wanted) ** 2).mean(axis=1).sum())
     if risk is not None:
         descend("costs", lambda c: 0.5 * ((values(c, batch.state, batch.action) - risk) ** 2).mean(axis=1).sum())
 
     def actor_loss(actor: Layers) -> Any:
         action, density = draw_actions(actor, batch.state, noise)
-        worth = values(new["critics"], batch.state, action).min(axis=0)
+        value = values(new["critics"], batch.state, action).min(axis=0)
         if risk is not None:
-            worth -= lam * values(new["costs"], batch.state, action).max(axis=0)
-        return (alpha * density - worth).mean()
+            value -= lam * values(new["costs"], batch.state, action).max(axis=0)
+        return (alpha * density - value).mean()
 
     descend("actor", actor_loss)
     for name in ("critics", "costs") if risk is not None else ("critics",):
-        new[f"late_{name}"] = optax.incremental_update(new[name], tree[f"late_{name}"], how.tau)
+        new[TARGETS[name]] = optax.incremental_update(new[name], tree[TARGETS[name]], how.tau)
     return {**new, "steps": steps}
 
 
 def improve(tree: Tree, batches: Batch, *, count: Any, seed: Any, first: Any, lam: Any, how: Learning) -> Tree:
-    """The networks after the first `count` of the batches [n, B, ...]; step i takes its noise from seed and first + i.
+    """The networks after the first `count` of the batches [n, B, ...]; other parts of the tree stay.
 
-    The count is no part of the shapes, so that episodes of all lengths share one program. What else the tree holds
-    stays.
+    count: no part of the shapes, so that episodes of all lengths share one program.
+    seed, first: step i takes its noise from seed and first + i.
     """
     agent = {name: tree[name] for name in AGENT if name in tree}
     return {**tree, **_improve(agent, batches, count=count, seed=seed, first=first, lam=lam, how=how)}
@@ -176,47 +184,49 @@ BATCHES, NOISE = 2, 3  # purposes of random numbers
 class SAC(NeuralPlayer):
     """Soft actor-critic on rewards r - price d, where d says whether the agent fell; the multiplier does not enter.
 
-    Two critics, slow targets and a temperature that is learned. The policy of an episode does not change within it:
-    gradient steps follow at its end, `updates` for each of its steps. The first `warmup` steps take every action with
-    equal probability, and nothing is learned in them.
+    Two critics with target networks, and a learned temperature. The policy does not change within an episode: gradient
+    steps follow at its end.
 
     tau: the share by which targets follow the critics in each gradient step.
+    gradient_steps: for each step of an episode.
+    learning_starts: steps with uniformly random actions before the first gradient step.
 
-    >>> SAC(updates=10).price
+    >>> SAC(gradient_steps=10).price
     0.0
     """
 
     name: ClassVar[str] = "sac"
     baseline: ClassVar[bool] = True
+    former_settings: ClassVar[Mapping[str, str]] = {"updates": "gradient_steps", "warmup": "learning_starts"}
     costs: ClassVar[bool] = False  # whether there are critics of cost, weighted with the dual player's multiplier
     tau: Annotated[float, Range(above=0, most=1)] = 0.005
-    updates: Annotated[int, Range(1, 1000)] = 1
-    warmup: Count = 100
+    gradient_steps: Annotated[int, Range(1, 1000)] = 1
+    learning_starts: Count = 100
 
     def fresh(self, size: int, n_actions: int, rng: np.random.Generator) -> Any:
         """Actor, critics, targets, temperature, and their optimisers."""
         return fresh_actor_critic(size, n_actions, self.hidden, self.costs, rng)
 
     def plan(self, state: NeuralState, s1: State, lam: float) -> Plan:
-        """The actor's policy, whatever lam is; before anything is learned, every action is equally likely."""
+        """The actor's policy, whatever lam is; before the first gradient step, every action is equally likely."""
         check_multiplier(lam)
         s = start_vector(s1)
-        if state.updates == 0:
+        if state.gradient_steps == 0:
             return Plan(no_policy(state.box, len(s)), state.horizon / 2.0, 0.5)
         tree = state.tree
         policy = policy_of(tree["actor"], None, state.box)
         pair = np.concatenate([s, np.tanh(policy.outputs(s)[0])])
-        worth = float(forward(tree["critics"], pair, rectified).min())
+        value = float(forward(tree["critics"], pair, rectified).min())
         v_c = float(np.clip(forward(tree["costs"], pair, rectified).max(), 0.0, 1.0)) if self.costs else state.falls()
-        return Plan(policy, self.earnings(state, worth), v_c)
+        return Plan(policy, self.earnings(state, value), v_c)
 
     def update(self, state: NeuralState, round: Round) -> NeuralState:
         """Keep the episode, and learn from all of them."""
         state.rows.add(round.episode)
         taken = state.taken()
-        if len(taken) < max(1, self.warmup):
+        if len(taken) < max(1, self.learning_starts):
             return state
-        steps = self.updates * len(round.episode.actions)
+        steps = self.gradient_steps * len(round.episode.actions)
         tree, draw = self.prepare(state, taken, len(round.episode.actions))
         how = Learning(*(np.float32(one) for one in (self.learning_rate, self.gamma, self.tau)))
         lam, seed = np.float32(min(round.lam, MOST_PRICE)), state.word(NOISE)
@@ -229,7 +239,8 @@ class SAC(NeuralPlayer):
     def prepare(self, state: NeuralState, taken: NDArray[np.int64], steps: int) -> tuple[Any, Draw]:
         """The networks, and where their batches come from: all transitions, each equally likely.
 
-        taken: the rows at which transitions begin.  steps: of the latest episode.
+        taken: the rows at which transitions begin.
+        steps: of the latest episode.
         """
         rng = state.random(BATCHES)
         return state.tree, lambda shape: self.priced(state, rng.choice(taken, shape))

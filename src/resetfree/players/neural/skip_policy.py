@@ -1,7 +1,7 @@
 """A linear policy and a small network that corrects it. None of this needs JAX.
 
 Legend: D numbers in a state, A in an action; u, v units of the hidden layers; z = (s - centre) / scale; lam the price
-of a reset. An actor is {"skip": (weight [D, A], offset [A]), "net": layers (D + 1 -> u -> v -> A)}, on the scale of z:
+of a reset. An actor is {"skip": (weight [D, A], bias [A]), "net": layers (D + 1 -> u -> v -> A)}, on the scale of z:
   a = tanh(skip(z) + net(z, log(1 + lam)))
 """
 
@@ -27,47 +27,48 @@ Actor: TypeAlias = dict[str, Any]
 def first_actor(theta: Floats, hidden: int, rng: np.random.Generator) -> Actor:
     """The actor that begins as the policy theta [A, D + 1]: the last layer of its network is 0."""
     n_actions, size = theta.shape[0], theta.shape[1] - 1
-    *inner, (weight, offset) = uniform_layers((size + 1, hidden, hidden, n_actions), rng)
-    layers = (*inner, (np.zeros_like(weight), np.zeros_like(offset)))
+    *inner, (weight, bias) = uniform_layers((size + 1, hidden, hidden, n_actions), rng)
+    layers = (*inner, (np.zeros_like(weight), np.zeros_like(bias)))
     narrow = theta.astype(np.float32)
     return {"skip": (np.ascontiguousarray(narrow[:, :-1].T), narrow[:, -1].copy()), "net": layers}
 
 
 def pushes(actor: Actor, z: Any, price: Any, *, joined: Callable[[Any, Any], Any], activation: Any) -> Any:
-    """[..., A] what the actor's tanh is taken of, in z [..., D]; the same for NumPy and JAX.
+    """[..., A] the actor's output before tanh, in z [..., D]; the same for NumPy and JAX.
 
-    price: [..., 1] log(1 + lam).  joined: puts two arrays side by side along their last axis.
+    price: [..., 1] log(1 + lam).
+    joined: concatenates two arrays along their last axis.
     """
-    weight, offset = actor["skip"]
-    return z @ weight + offset + forward(actor["net"], joined(z, price), activation)
+    weight, bias = actor["skip"]
+    return z @ weight + bias + forward(actor["net"], joined(z, price), activation)
 
 
 @dataclass
 class SkipPolicy(Policy):
-    """The action middle + half (tanh(weight.s + offset + network(s)) + noise n) of a box; n is standard normal."""
+    """The action middle + half (tanh(weight.s + bias + network(s)) + noise n) of a box; n is standard normal."""
 
     kind = "SkipPolicy"
     axes: ClassVar[dict[str, str]] = dict(
         weight="AD",
-        offset="A",
+        bias="A",
         first="Du",
-        first_offset="u",
+        first_bias="u",
         second="uv",
-        second_offset="v",
+        second_bias="v",
         last="vA",
-        last_offset="A",
+        last_bias="A",
         low="A",
         high="A",
     )
     stationary = True
     weight: Floats  # [A, D]
-    offset: Floats  # [A]
+    bias: Floats = field(metadata={"saved_as": "offset"})  # [A]
     first: Floats  # [D, u]
-    first_offset: Floats  # [u]
+    first_bias: Floats = field(metadata={"saved_as": "first_offset"})  # [u]
     second: Floats  # [u, v]
-    second_offset: Floats  # [v]
+    second_bias: Floats = field(metadata={"saved_as": "second_offset"})  # [v]
     last: Floats  # [v, A]
-    last_offset: Floats  # [A]
+    last_bias: Floats = field(metadata={"saved_as": "last_offset"})  # [A]
     low: Floats = field(metadata={"fixed": True})  # [A] the box
     high: Floats = field(metadata={"fixed": True})  # [A]
     noise: float = 0.0  # deviation of actions on [-1, 1], while it learns
@@ -79,29 +80,29 @@ class SkipPolicy(Policy):
     def act(self, h: int, s: State, u: Any) -> Floats:
         """[A] the action of the quantiles u; of u = 1/2 the one without noise."""
         x = np.clip(np.atleast_1d(np.asarray(s, dtype=np.float64)), -FAR, FAR)
-        layers = (self.first, self.first_offset), (self.second, self.second_offset), (self.last, self.last_offset)
-        pushed = np.tanh(self.weight @ x + self.offset + forward(layers, x, np.tanh))
-        luck = ndtri(np.clip(u, LEAST_CHANCE, 1.0 - LEAST_CHANCE))
-        return from_unit(np.clip(pushed + self.noise * luck, -1.0, 1.0), self.low, self.high)
+        layers = (self.first, self.first_bias), (self.second, self.second_bias), (self.last, self.last_bias)
+        pushed = np.tanh(self.weight @ x + self.bias + forward(layers, x, np.tanh))
+        normal = ndtri(np.clip(u, LEAST_CHANCE, 1.0 - LEAST_CHANCE))
+        return from_unit(np.clip(pushed + self.noise * normal, -1.0, 1.0), self.low, self.high)
 
 
 def skip_policy(actor: Actor, lam: float, scaling: Scaling, box: Box, noise: float) -> SkipPolicy:
     """The policy of an actor for the price lam, for states that are not scaled."""
-    weight, offset, *rest = (np.asarray(part, dtype=np.float64) for part in (*actor["skip"], *_flat(actor["net"])))
-    first, first_offset, *others = rest
+    weight, bias, *rest = (np.asarray(part, dtype=np.float64) for part in (*actor["skip"], *_flat(actor["net"])))
+    first, first_bias, *others = rest
     inner, outer = first[:-1] / scaling.scale[:, None], weight / scaling.scale[:, None]
-    first_offset = first_offset + np.log1p(lam) * first[-1] - scaling.centre @ inner
-    second, second_offset, last, last_offset = others
+    first_bias = first_bias + np.log1p(lam) * first[-1] - scaling.centre @ inner
+    second, second_bias, last, last_bias = others
     low, high = box.ends
     return SkipPolicy(
         weight=np.ascontiguousarray(outer.T),
-        offset=offset - scaling.centre @ outer,
+        bias=bias - scaling.centre @ outer,
         first=inner,
-        first_offset=first_offset,
+        first_bias=first_bias,
         second=second,
-        second_offset=second_offset,
+        second_bias=second_bias,
         last=last,
-        last_offset=last_offset,
+        last_bias=last_bias,
         low=low,
         high=high,
         noise=noise,

@@ -313,7 +313,8 @@ def _options_of_problem(pairs: Mapping[str, Any], names: list[str] | None) -> di
 
 @cache
 def _settings_of_players() -> set[str]:
-    return {name for role in BASES for player in discover(role).values() for name in defaults_of(player)}
+    players = [player for role in BASES for player in discover(role).values()]
+    return {name for player in players for name in (*defaults_of(player), *player.former_settings)}
 
 
 def _resumed(request: RunRequest, pairs: Mapping[str, Any], silent: Sequence[str]) -> RunRequest:

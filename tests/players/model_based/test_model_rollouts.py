@@ -17,12 +17,12 @@ from resetfree.players.model_based.machine_model import (
     SHARPNESS,
     Forecast,
     MachineModel,
-    imagine,
     learned_caution,
-    worth_and_slope,
+    rollout,
+    value_and_gradient,
 )
 from resetfree.players.model_based.machine_search import AT_REST, LONGER, MachineSearch, unscaled_policy
-from resetfree.players.model_based.reset_judge import ResetJudge
+from resetfree.players.model_based.reset_classifier import ResetClassifier
 from resetfree.players.model_based.smooth_regression import Draws
 from resetfree.problems.action_spaces import Box
 from resetfree.problems.features._scaling import Scaling
@@ -46,7 +46,7 @@ def machine(step: list[float], reward: list[float], caution: float) -> MachineMo
         rewards=linear(reward),
         smallest=np.full(2, -9.0),
         largest=np.full(2, 9.0),
-        judge=ResetJudge(np.array([-1.0, 0.0, 0.0])),
+        reset_classifier=ResetClassifier(np.array([-1.0, 0.0, 0.0])),
         low=-np.ones(1),
         high=np.ones(1),
         least=-far,
@@ -68,7 +68,7 @@ def any_machine(rng: np.random.Generator) -> MachineModel:
         rewards=draws(1, edges=True),
         smallest=np.full(4, -0.6),
         largest=np.full(4, 0.6),
-        judge=ResetJudge(np.concatenate([[-0.3], 0.1 * rng.normal(size=6)])),
+        reset_classifier=ResetClassifier(np.concatenate([[-0.3], 0.1 * rng.normal(size=6)])),
         low=-np.array([0.3, 0.6, 0.5]),
         high=np.array([0.5, 0.9, 0.4]),
         least=np.full(3, -1.2),
@@ -82,12 +82,12 @@ def test_the_gradient_is_that_of_differences(seed: int) -> None:
     rng = np.random.default_rng(seed)
     model, theta = any_machine(rng), rng.normal(size=(2, 4))
     lives = rng.uniform(-0.4, 0.4, size=(5, 3)), rng.normal(size=(8, 5, 3)), 7.0
-    _, slope = worth_and_slope(model, theta, *lives)
+    _, slope = value_and_gradient(model, theta, *lives)
     rise = np.zeros_like(theta)
     for at in np.ndindex(*theta.shape):
         way = np.zeros_like(theta)
         way[at] = 1e-6
-        rise[at] = worth_and_slope(model, theta + way, *lives)[0] - worth_and_slope(model, theta - way, *lives)[0]
+        rise[at] = value_and_gradient(model, theta + way, *lives)[0] - value_and_gradient(model, theta - way, *lives)[0]
     assert np.abs(slope).max() > 1e-2
     np.testing.assert_allclose(slope, rise / 2e-6, rtol=1e-5, atol=1e-6)
 
@@ -96,18 +96,18 @@ def test_a_gradient_is_of_the_same_lives() -> None:
     """But for the judge, which is made to say no here."""
     rng = np.random.default_rng(0)
     model = any_machine(rng)
-    model.judge.weight[:] = [-9.0, *np.zeros(6)]
+    model.reset_classifier.weight[:] = [-9.0, *np.zeros(6)]
     theta, starts, noise = rng.normal(size=(2, 4)), rng.uniform(-0.4, 0.4, size=(5, 3)), rng.normal(size=(30, 5, 3))
-    forecast = imagine(model, theta[None], starts, noise)
+    forecast = rollout(model, theta[None], starts, noise)
     assert 0.05 < forecast.reset.mean() < 0.95
-    assert worth_and_slope(model, theta, starts, noise, 7.0)[0] == pytest.approx(forecast.worth(7.0)[0], abs=1e-9)
+    assert value_and_gradient(model, theta, starts, noise, 7.0)[0] == pytest.approx(forecast.value(7.0)[0], abs=1e-9)
 
 
 def test_a_gradient_of_lives_that_end_is_not_taken_further() -> None:
     model = machine([20.0, 0.0, 0.0], [1.0, 0.0, 0.0], 1.0)  # 4.5 widths outside after one step: a sure reset
     noise = np.full((50, 3, 1), np.nan)
     noise[0] = 0.0
-    worth, slope = worth_and_slope(model, np.zeros((1, 2)), np.zeros((3, 1)), noise, 7.0)
+    worth, slope = value_and_gradient(model, np.zeros((1, 2)), np.zeros((3, 1)), noise, 7.0)
     assert worth == 1.0 - 7.0
     assert np.isfinite(slope).all()
 
@@ -119,9 +119,9 @@ def test_every_start_has_its_draw_and_its_place() -> None:
     steps = replace(model.steps, weight=np.zeros((2, 3, 1)))
     model = replace(model, steps=steps, rewards=rewards, largest=np.full(2, 99.0))
     starts, noise = np.array([[0.1], [0.2], [0.3], [0.4], [0.5]]), np.zeros((1, 5, 1))
-    forecast = imagine(model, np.zeros((3, 1, 2)), starts, noise)
+    forecast = rollout(model, np.zeros((3, 1, 2)), starts, noise)
     np.testing.assert_allclose(forecast.reward, np.tile([0.1, 10.2, 0.3, 10.4, 0.5], (3, 1)))
-    assert worth_and_slope(model, np.zeros((1, 2)), starts, noise, 0.0)[0] == pytest.approx(21.5 / 5)
+    assert value_and_gradient(model, np.zeros((1, 2)), starts, noise, 0.0)[0] == pytest.approx(21.5 / 5)
 
 
 @pytest.mark.parametrize(
@@ -138,11 +138,11 @@ def test_a_life_takes_the_risk_of_being_outside_once(step: list[float], start: f
     model = machine(step, [1.0, 0.0, 0.0], 0.5)
     lives = np.full((1, 1), start), np.zeros((4, 1, 1))
     alive = np.cumprod([1.0, *(1.0 - np.array(risks))])
-    forecast = imagine(model, np.zeros((1, 1, 2)), *lives)
+    forecast = rollout(model, np.zeros((1, 1, 2)), *lives)
     assert forecast.reward[0, 0] == pytest.approx(alive[:4].sum())
     assert forecast.reset[0, 0] == pytest.approx(1.0 - alive[4])
     worth = alive[:4].sum() - 3.0 * (1.0 - alive[4])
-    assert worth_and_slope(model, np.zeros((1, 2)), *lives, 3.0)[0] == pytest.approx(worth, abs=28.0 * NEVER)
+    assert value_and_gradient(model, np.zeros((1, 2)), *lives, 3.0)[0] == pytest.approx(worth, abs=28.0 * NEVER)
 
 
 def test_caution_is_learned_from_widths_that_were_lived_in_and_from_resets() -> None:
@@ -189,7 +189,7 @@ def test_where_lives_end_early_more_policies_are_compared(
     judged: float, generations: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the same time: all lives last 20 steps here, or they all end with the first."""
-    model = replace(dear_motor(), judge=ResetJudge(np.array([judged, 0.0, 0.0])), caution=0.0)
+    model = replace(dear_motor(), reset_classifier=ResetClassifier(np.array([judged, 0.0, 0.0])), caution=0.0)
     plan, tells = search(model), []
     monkeypatch.setattr(CMA, "tell", lambda self, told: tells.append(len(told)))
     evolved = CMA(np.ones(2), 0.5, seed=1, population_size=6)
@@ -201,9 +201,9 @@ def polish(model: MachineModel, theta: Floats) -> tuple[Floats, float]:
     """What the gradient makes of theta, and how much more it is worth."""
     plan = search(model)
     lives = plan.starts, np.random.default_rng(0).normal(size=(20, 3, 1))
-    before = float(imagine(model, theta[None], *lives).worth(9.0)[0])
+    before = float(rollout(model, theta[None], *lives).value(9.0)[0])
     found = plan._polished(theta, before, *lives)
-    return found, float(imagine(model, found[None], *lives).worth(9.0)[0]) - before
+    return found, float(rollout(model, found[None], *lives).value(9.0)[0]) - before
 
 
 def test_the_gradient_improves_a_policy() -> None:
@@ -221,7 +221,7 @@ def test_a_policy_that_the_gradient_makes_worse_is_kept(wrong: str, monkeypatch:
         goal = 3.0 if wrong == "far" else 0.5
         return -float(((theta - goal) ** 2).sum()), -2.0 * (theta - goal)
 
-    monkeypatch.setattr(machine_search, "worth_and_slope", misled)
+    monkeypatch.setattr(machine_search, "value_and_gradient", misled)
     theta = np.array([[0.0, 0.1]])
     found, gain = polish(dear_motor(), theta)
     assert found is theta
@@ -238,8 +238,8 @@ def test_the_gradient_is_taken_oftener_of_many_weights(monkeypatch: pytest.Monke
             np.sinh(theta - 3.0) + 2 * valley * theta
         )
 
-    monkeypatch.setattr(machine_search, "worth_and_slope", never_done)
-    monkeypatch.setattr(machine_search, "imagine", lambda *given: Forecast(np.zeros((1, 1)), np.zeros((1, 1))))
+    monkeypatch.setattr(machine_search, "value_and_gradient", never_done)
+    monkeypatch.setattr(machine_search, "rollout", lambda *given: Forecast(np.zeros((1, 1)), np.zeros((1, 1))))
     counts = []
     for size in (12, 60, 200):
         taken.clear()

@@ -6,8 +6,14 @@ import numpy as np
 import pytest
 
 from resetfree.core.arrays import Bools, Floats
-from resetfree.players.model_based.reset_judge import ResetJudge, fit_judge
-from resetfree.players.neural.network_search import Calibration, Correction, dealt, fit_correction, judge_lives
+from resetfree.players.model_based.reset_classifier import ResetClassifier, fit_classifier
+from resetfree.players.neural.network_search import (
+    Calibration,
+    Correction,
+    calibrated_classifier,
+    dealt,
+    fit_correction,
+)
 
 SENSORS = 12
 
@@ -59,38 +65,38 @@ def test_few_falls_correct_little() -> None:
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_a_judge_of_few_falls_is_sure_of_too_much_and_corrected(seed: int) -> None:
     z, dead = lives(1000, seed)
-    judge, tested = judge_lives(z, dead, np.random.default_rng(0))
+    classifier, tested = calibrated_classifier(z, dead, np.random.default_rng(0))
     assert tested is not None
     assert 10 <= tested.falls == dead.sum() <= 30
     assert tested.loss_after < tested.loss_before
     plain, (new, fell) = uncorrected(z, dead), lives(50_000, 100 + seed)
-    assert loss(judge.logit(new), fell) < loss(plain.logit(new), fell) - 0.05  # better on lives that nobody had seen
-    slope = float(judge.weight[1:] @ plain.weight[1:] / (plain.weight[1:] @ plain.weight[1:]))
-    np.testing.assert_allclose(judge.weight[1:], slope * plain.weight[1:], atol=1e-9)
+    assert loss(classifier.logit(new), fell) < loss(plain.logit(new), fell) - 0.05  # better on unseen trajectories
+    slope = float(classifier.weight[1:] @ plain.weight[1:] / (plain.weight[1:] @ plain.weight[1:]))
+    np.testing.assert_allclose(classifier.weight[1:], slope * plain.weight[1:], atol=1e-9)
     assert slope < 0.9
-    predicted = float((1.0 / (1.0 + np.exp(-judge.logit(new)))).mean())
+    predicted = float((1.0 / (1.0 + np.exp(-classifier.logit(new)))).mean())
     assert 0.5 < predicted / fell.mean() < 2.0
     assert 0.5 < tested.after / tested.falls < 2.0
 
 
-def uncorrected(z: Floats, dead: Bools) -> ResetJudge:
+def uncorrected(z: Floats, dead: Bools) -> ResetClassifier:
     lived, fell = z[~dead], z[dead]
-    return fit_judge(lived, fell).calibrated((len(lived), len(fell)), (len(lived), len(fell)))
+    return fit_classifier(lived, fell).calibrated((len(lived), len(fell)), (len(lived), len(fell)))
 
 
 def test_one_fall_is_no_test() -> None:
     z, dead = lives(50, 3)
     dead[:] = np.arange(50) == 20
-    judge, tested = judge_lives(z, dead, np.random.default_rng(0))
+    classifier, tested = calibrated_classifier(z, dead, np.random.default_rng(0))
     assert tested is None
-    np.testing.assert_array_equal(judge.weight, uncorrected(z, dead).weight)
+    np.testing.assert_array_equal(classifier.weight, uncorrected(z, dead).weight)
 
 
 def test_a_long_last_life_does_not_make_falls_rare_twice() -> None:
     """Short lives, then one that goes on: how often resets are met is counted once, in all of them."""
     (z, dead), (more, _) = lives(1500, 0), lives(20_000, 9)
     z, dead = np.concatenate([z, more]), np.append(dead, np.zeros(len(more), dtype=np.bool_))
-    _, tested = judge_lives(z, dead, np.random.default_rng(0))
+    _, tested = calibrated_classifier(z, dead, np.random.default_rng(0))
     assert tested is not None
     assert tested.before < 3 * tested.falls
     assert 0.5 < tested.after / tested.falls < 2.0
@@ -99,6 +105,6 @@ def test_a_long_last_life_does_not_make_falls_rare_twice() -> None:
 def test_the_sentence_of_a_test() -> None:
     said = str(Calibration(5, 7.94, 5.41, 4.1, 3.62))
     assert said == (
-        "the reset predictor expected 7.9 falls in lives that it had not learned from, where 5 happened; "
+        "the reset predictor expected 7.9 falls in trajectories that it had not seen, where 5 happened; "
         "corrected 5.4 (log loss a fall 4.10, now 3.62)"
     )

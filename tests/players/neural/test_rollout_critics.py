@@ -8,22 +8,22 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from tests.players.neural.toy_lives import f32, idle, nothing_beyond, toy, toy_scene
+from tests.players.neural.toy_rollouts import f32, idle, nothing_beyond, toy, toy_batch
 
 from resetfree.players.neural.world_model import (
     TRACE,
     Path,
-    Scene,
+    RolloutBatch,
     action_of,
+    bootstrapped_returns,
     compare,
     fresh_critics,
-    imagine,
     improve,
     learn_values,
     opinions,
+    rollout_returns,
     targets,
     values,
-    whole_lives,
 )
 
 DISCOUNT = 0.9
@@ -44,15 +44,15 @@ def actor_of_prices() -> Any:
     return actor
 
 
-def chain() -> Scene:
+def chain() -> RolloutBatch:
     """Z alternates between 1 and -1, where a step earns 0.8 and 0.2, and 0.2 times the action more."""
     exact = 1e-4  # deviation of the noise
-    model = toy(0.0, 0.0, judge=JUDGE)
+    model = toy(0.0, 0.0, reset_classifier=JUDGE)
     line = np.zeros((4, 3), dtype=np.float32)
     line[0, 2], line[1, 0], line[1, 2], line[3, 2] = 0.5, -2.0, 0.3, 0.2
     model = model._replace(line=line / np.float32(exact), deviation=np.full(3, exact, np.float32))
-    scene = toy_scene(model, 0.0, ((1.0, 0.0), (-1.0, 0.0)) * 8, DISCOUNT)
-    return scene._replace(lam=np.repeat(f32(*PRICES), 8))
+    batch = toy_batch(model, 0.0, ((1.0, 0.0), (-1.0, 0.0)) * 8, DISCOUNT)
+    return batch._replace(lam=np.repeat(f32(*PRICES), 8))
 
 
 def exact_values(lam: float) -> tuple[list[float], list[float]]:
@@ -67,7 +67,7 @@ def exact_values(lam: float) -> tuple[list[float], list[float]]:
 @cache
 def learned(ahead: int) -> Any:
     critics = fresh_critics(2, 16, np.random.default_rng(1))
-    asked: dict[str, Any] = {"count": np.int32(300), "rate": np.float32(3e-3), "ahead": ahead}
+    asked: dict[str, Any] = {"count": np.int32(300), "rate": np.float32(3e-3), "rollout_length": ahead}
     return learn_values(chain(), critics, actor_of_prices(), **asked)
 
 
@@ -86,9 +86,9 @@ def test_critics_learn_the_exact_values_of_a_chain(ahead: int) -> None:
 
 def test_a_life_and_what_lies_beyond_are_worth_the_same_whatever_its_length() -> None:
     critics, lam = learned(5)["critics"], PRICES[0]
-    scene = chain()._replace(lam=np.full(16, lam, np.float32))
+    batch = chain()._replace(lam=np.full(16, lam, np.float32))
     for ahead in (1, 20):
-        whole = whole_lives(scene, critics, actor_of_prices(), ahead)
+        whole = bootstrapped_returns(batch, critics, actor_of_prices(), ahead)
         np.testing.assert_allclose(whole.reward[0, :2] * (1.0 - DISCOUNT), exact_values(lam)[0], atol=CLOSE)
         np.testing.assert_allclose(whole.reset[0, :2], exact_values(lam)[1], atol=CLOSE)
 
@@ -98,8 +98,8 @@ def test_critics_of_cost_differ_and_the_worse_counts() -> None:
     critics[-1][1][:, 0, 0] = 0.0, -1.0, 1.0
     two, lam = f32([1.0, 0.0], [-1.0, 0.0]), f32(1.0, 1.0)
     np.testing.assert_allclose(values(critics, two, lam)[1], 1.0 / (1.0 + np.exp(-1.0)), rtol=1e-5)
-    scene = chain()
-    alone, whole = imagine(scene, idle(), 3), whole_lives(scene, critics, idle(), 3)
+    batch = chain()
+    alone, whole = rollout_returns(batch, idle(), 3), bootstrapped_returns(batch, critics, idle(), 3)
     np.testing.assert_allclose(whole.reset - alone.reset, alone.left / (1.0 + np.exp(-1.0)), rtol=1e-4)
     np.testing.assert_allclose(whole.reward - alone.reward, alone.left * 0.5 / (1.0 - DISCOUNT), rtol=1e-4)
     said = opinions(learned(5)["critics"], two, lam)
@@ -126,13 +126,15 @@ def test_targets_by_hand() -> None:
 
 @pytest.mark.slow
 def test_an_actor_avoids_danger_beyond_the_end_of_imagined_lives() -> None:
-    drifting = toy(0.2, 0.2, judge=(-8.0, 0.0, 0.0, 2.0, 0.0), push=0.4)  # beyond 2 it falls; the push can stop it
+    drifting = toy(
+        0.2, 0.2, reset_classifier=(-8.0, 0.0, 0.0, 2.0, 0.0), push=0.4
+    )  # beyond 2 it falls; the push can stop it
     spread = [(0.4 * i, 0.0) for i in range(8)]
-    scene = toy_scene(drifting, 5.0, spread, 0.95)
+    batch = toy_batch(drifting, 5.0, spread, 0.95)
     critics = fresh_critics(2, 16, np.random.default_rng(1))
-    asked: dict[str, Any] = {"rate": np.float32(1e-2), "ahead": 3}
-    trained = learn_values(scene, critics, idle(), count=np.int32(100), **asked)["critics"]
-    here = toy_scene(drifting, 5.0, discount=0.95)
+    asked: dict[str, Any] = {"rate": np.float32(1e-2), "rollout_length": 3}
+    trained = learn_values(batch, critics, idle(), count=np.int32(100), **asked)["critics"]
+    here = toy_batch(drifting, 5.0, discount=0.95)
     (_, seen), (_, unseen) = (compare(here, some, [idle()], 3) for some in (trained, nothing_beyond()))
     assert unseen[0] < 0.01
     assert seen[0] > 0.4

@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from resetfree.players.model_based.reset_judge import SENSORS, ResetJudge, Ring, Slant, across_two, fit_judge, walls
+from resetfree.players.model_based.reset_classifier import (
+    SENSORS,
+    Line,
+    ResetClassifier,
+    Ring,
+    across_two,
+    fit_classifier,
+    walls,
+)
 
 Floats = NDArray[np.float64]
 
@@ -20,20 +28,20 @@ def split(z: Floats, dead: NDArray[np.bool_], falls: int) -> tuple[Floats, Float
     return z[~dead], z[dead][:falls], z[dead][falls:]
 
 
-def judges(lived: Floats, fell: Floats) -> tuple[ResetJudge, ResetJudge]:
+def classifiers(lived: Floats, fell: Floats) -> tuple[ResetClassifier, ResetClassifier]:
     """With lines and rings, and without."""
-    squares = fit_judge(lived, fell).weight, *walls(lived.min(axis=0), lived.max(axis=0), fell)
-    return ResetJudge(*squares, across_two(lived, fell)), ResetJudge(*squares)
+    squares = fit_classifier(lived, fell).weight, *walls(lived.min(axis=0), lived.max(axis=0), fell)
+    return ResetClassifier(*squares, across_two(lived, fell)), ResetClassifier(*squares)
 
 
 def test_three_falls_behind_a_line_show_it() -> None:
     z = uniform(3000, 8)
     lived, fell, new = split(z, z[:, 2] - z[:, 5] > 2.0, 3)
-    (slant,) = across_two(lived, fell)
-    assert isinstance(slant, Slant)
-    assert (slant.sensors, slant.slope, slant.sign, slant.falls) == ((2, 5), -1.0, 1.0, 3)
-    assert slant.lived < 2.0 / np.sqrt(2.0) < slant.lived + slant.gap
-    with_it, without = judges(lived, fell)
+    (line,) = across_two(lived, fell)
+    assert isinstance(line, Line)
+    assert (line.sensors, line.coefficient, line.sign, line.falls) == ((2, 5), -1.0, 1.0, 3)
+    assert line.lived < 2.0 / np.sqrt(2.0) < line.lived + line.gap
+    with_it, without = classifiers(lived, fell)
     assert with_it.resets(new).mean() > 0.7 > 0.4 > without.resets(new).mean()
     assert with_it.resets(lived).mean() == without.resets(lived).mean()
 
@@ -44,7 +52,7 @@ def test_three_falls_around_a_place_show_it() -> None:
     (ring,) = across_two(lived, fell)
     assert isinstance(ring, Ring)
     assert (ring.sensors, ring.falls) == ((1, 3), 3)
-    with_it, without = judges(lived, fell)
+    with_it, without = classifiers(lived, fell)
     assert with_it.resets(new).mean() > 0.8 > 0.2 > without.resets(new).mean()
     many = across_two(*split(z, np.hypot(z[:, 1] - 0.5, z[:, 3] + 0.4) < 0.4, 30)[:2])[0]
     assert isinstance(many, Ring)
@@ -73,13 +81,15 @@ def test_what_was_lived_in_is_never_behind(seed: int) -> None:
 
 
 def test_the_slope_is_that_of_differences() -> None:
-    across = (Slant((0, 2), 0.5, -1.0, 0.3, 0.2, 2), Ring((1, 2), (0.2, 0.1), 0.4, 0.3, 3))
-    judge = ResetJudge(0.3 * np.random.default_rng(1).normal(size=7), -np.full(3, 1.5), np.full(3, 1.5), across)
+    across = (Line((0, 2), 0.5, -1.0, 0.3, 0.2, 2), Ring((1, 2), (0.2, 0.1), 0.4, 0.3, 3))
+    classifier = ResetClassifier(
+        0.3 * np.random.default_rng(1).normal(size=7), -np.full(3, 1.5), np.full(3, 1.5), across
+    )
     z = uniform(200, 3)
-    rises = [(judge.logit(z + way) - judge.logit(z - way)) / 2e-6 for way in 1e-6 * np.eye(3)]
-    np.testing.assert_allclose(judge.slope(z), np.stack(rises, axis=1), atol=1e-5)
+    rises = [(classifier.logit(z + way) - classifier.logit(z - way)) / 2e-6 for way in 1e-6 * np.eye(3)]
+    np.testing.assert_allclose(classifier.gradient(z), np.stack(rises, axis=1), atol=1e-5)
     most = np.stack([one.behind(z) for one in across]).argmax(axis=0)
-    assert set(most[judge.resets(z)]) == {0, 1}
+    assert set(most[classifier.resets(z)]) == {0, 1}
 
 
 def test_one_fall_falls_at_ends_and_too_many_sensors_show_nothing() -> None:
