@@ -14,6 +14,7 @@ import re
 import sys
 import tokenize
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,36 +43,36 @@ class Found(NamedTuple):
         return f"{self.path}:{self.line}: '{self.entry.ours}': say {self.entry.say}"
 
 
-def dictionary(project: Path) -> list[Entry]:
+def dictionary(project: Path) -> tuple[Entry, ...]:
     """Every word of the table, one entry each."""
     rows = TABLE.findall((project / "CONTRIBUTING.md").read_text())
-    return [Entry(word.strip(" `"), say.strip(), where) for ours, say, where in rows for word in ours.split(",")]
+    return tuple(Entry(word.strip(" `"), say.strip(), where) for ours, say, where in rows for word in ours.split(","))
 
 
-def _prose(entries: list[Entry]) -> dict[Entry, re.Pattern[str]]:
-    """For each word that counts anywhere, where it stands in a text."""
-    wanted = [entry for entry in entries if entry.where == "anywhere"]
-    return {e: re.compile(rf"(?<![\w-]){re.escape(e.ours)}(?![\w-])".replace(r"\ ", r"\s+"), re.I) for e in wanted}
+@cache
+def _prose(entries: tuple[Entry, ...]) -> tuple[re.Pattern[str], dict[str, Entry]]:
+    """Where a word that counts anywhere stands in a text, and the entry of each."""
+    wanted = {entry.ours.lower(): entry for entry in entries if entry.where == "anywhere"}
+    words = "|".join(re.escape(word).replace(r"\ ", r"\s+") for word in sorted(wanted, key=len, reverse=True))
+    return re.compile(rf"(?<![\w-])(?:{words})(?![\w-])", re.I), wanted
 
 
-def in_text(text: str, entries: list[Entry]) -> Iterator[tuple[int, Entry]]:
+def in_text(text: str, entries: tuple[Entry, ...]) -> Iterator[tuple[int, Entry]]:
     """Line and entry of each word in prose."""
-    for entry, pattern in _prose(entries).items():
-        for match in pattern.finditer(text):
-            yield text.count("\n", 0, match.start()) + 1, entry
+    pattern, by_word = _prose(entries)
+    for match in pattern.finditer(text):
+        yield text.count("\n", 0, match.start()) + 1, by_word[" ".join(match[0].lower().split())]
 
 
-def in_name(name: str, entries: list[Entry]) -> Iterator[Entry]:
+@cache
+def in_name(name: str, entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
     """The entries that an identifier breaks."""
     parts = " ".join(part.lower() for part in PARTS.findall(name))
-    for entry in entries:
-        whole = entry.where == "name" and name.strip("_") == entry.ours
-        part = entry.where == "anywhere" and re.search(rf"\b{entry.ours}\b", parts)
-        if whole or part:
-            yield entry
+    whole = (entry for entry in entries if entry.where == "name" and name.strip("_") == entry.ours)
+    return (*whole, *(entry for _, entry in in_text(parts, entries)))
 
 
-def _settings(tree: ast.Module, entries: list[Entry]) -> Iterator[tuple[int, Entry]]:
+def _settings(tree: ast.Module, entries: tuple[Entry, ...]) -> Iterator[tuple[int, Entry]]:
     """Fields of players, which are classes with a registered `name`."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef) and any("Player" in ast.unparse(base) for base in node.bases):
@@ -81,7 +82,7 @@ def _settings(tree: ast.Module, entries: list[Entry]) -> Iterator[tuple[int, Ent
                     yield from ((field.lineno, entry) for entry in wrong)
 
 
-def in_source(source: str, entries: list[Entry]) -> Iterator[tuple[int, Entry]]:
+def in_source(source: str, entries: tuple[Entry, ...]) -> Iterator[tuple[int, Entry]]:
     """Line and entry of each word in a module: its identifiers, texts and comments, and its players' settings."""
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         line = token.start[0]
@@ -92,19 +93,23 @@ def in_source(source: str, entries: list[Entry]) -> Iterator[tuple[int, Entry]]:
     yield from _settings(ast.parse(source), entries)
 
 
-def findings(project: Path) -> list[Found]:
-    """Every place in the package and the pages where a word of ours stands."""
+def findings(project: Path, only: tuple[str, ...] = ("",)) -> list[Found]:
+    """Every place in the package and the pages, or in those paths that begin as `only` says."""
     entries, found = dictionary(project), []
-    for path in sorted(one for glob in SOURCES for one in project.glob(glob)):
+
+    def files(globs: tuple[str, ...]) -> list[Path]:
+        every = (one for glob in globs for one in project.glob(glob))
+        return sorted(one for one in every if str(one.relative_to(project)).startswith(only))
+
+    for path in files(SOURCES):
         places = [*in_source(path.read_text(), entries), *((1, entry) for entry in in_name(path.stem, entries))]
         found += [Found(path.relative_to(project), line, entry) for line, entry in sorted(places)]
-    for path in sorted(one for glob in PAGES for one in project.glob(glob)):
+    for path in files(PAGES):
         places = sorted(in_text(path.read_text(), entries))
         found += [Found(path.relative_to(project), line, entry) for line, entry in places]
     return found
 
 
 if __name__ == "__main__":
-    only = tuple(sys.argv[1:])
-    shown = [str(one) for one in findings(Path(__file__).parent.parent) if not only or str(one.path).startswith(only)]
-    print("\n".join([*shown, f"{len(shown)} places"]))
+    shown = findings(Path(__file__).parent.parent, tuple(sys.argv[1:]) or ("",))
+    print("\n".join([*map(str, shown), f"{len(shown)} places"]))
