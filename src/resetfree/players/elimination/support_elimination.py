@@ -124,7 +124,8 @@ class SupportElimination(TakesEpisodes, EliminationPlayer):
         distance = bonus_distance(log_term, L)
         sums = sum_over_steps(cells, distance, pooled=pooled, rounds=rounds, noise=extra, delta=DELTA / 2)
         D = sums + rounds * problem.horizon * TIE  # of equally good actions it takes any
-        return PrimalRegretBound(D, regret=D, pays_resets=True, chance=DELTA)
+        above = self.p / 2 if noise > 0 else 0.0  # that mean rewards are above their width; p has the other side
+        return PrimalRegretBound(D, regret=D, pays_resets=True, chance=DELTA + above)
 
     def _claim(self) -> tuple[bool, str]:
         """Optimism is proved with the proved width only."""

@@ -146,6 +146,8 @@ def _resets_rate(
     online, star = side.bounds["lambda*"], side.against["lambda*"]
     if isinstance(online, str) or isinstance(star, str):
         return str(online)
+    if proved.pays_resets:
+        return "the primal player's regret is bounded by its resets, and not they by it"
     measured = [(star, 1.0, float(online[-1]))]
     if side.farther is not None and side.most is not None:
         measured.append((side.farther.against, side.farther.margin, float(side.most[-1])))

@@ -129,7 +129,8 @@ def farther(begun: DualStart, star: Comparator, s1: Any) -> Farther | None:
             return None
     if not t > 1.0:
         return None
-    least = float(star.at_starts.min()) if np.ptp(star.at_starts) == 0 else 1.0  # lambda* is never below 1
+    constant = among is None or begun.problem.xi is None
+    least = star.largest if constant else 1.0  # which lambda* is never below
     scaled = Comparator("farther", t * star.u, t * star.at_starts, t * star.largest)
     return Farther(scaled, 1.0 + (t - 1.0) * least, t)
 
