@@ -11,8 +11,7 @@ from typing import ClassVar, cast
 
 from resetfree.game.capabilities import Partner, Suited
 from resetfree.players.batched import BatchedForm
-from resetfree.players.elimination.elimination_players import EliminationPlayer
-from resetfree.players.elimination.elimination_sets import EliminationState
+from resetfree.players.elimination.elimination_sets import EliminationPlayer, EliminationState
 from resetfree.players.method import Method, penalised
 from resetfree.players.requirements import TakesEpisodes
 from resetfree.problems.contract import Problem
