@@ -36,9 +36,8 @@ def play(
     episodes: int,
     seed: int,
     rule: Rule,
-    mask: Callable[[Plan, Any], Plan] = lambda plan, newest: plan,
 ) -> Iterator[Round]:
-    """Play; `mask` changes a plan by what the newest primal state knows."""
+    """Play with plans as old as the rule says."""
     rng = np.random.default_rng(seed)
     primals, duals = [primal.init(problem, episodes, seed)], [dual.init(problem, episodes, seed)]
     s1, fell = problem.first_start(rng.random()), 0
@@ -49,7 +48,7 @@ def play(
         lams.append(dual.multiplier(deepcopy(duals[-1]), start, lambda y, at=start: primal.plan(primals[-1], at, y)))
         plans.append(deepcopy(primal.plan(deepcopy(primals[-1]), start, lams[-1])))
         j = rule(k, fell)
-        plan, lam = mask(plans[j], primals[-1]), lams[j]
+        plan, lam = plans[j], lams[j]
         episode = problem.rollout(plan.policy, s1, rng.random(problem.n_uniforms))
         cost = float(episode.reset)
         this = Round(k, s1, lam, plan, episode=episode, cost_signal=cost, exact=None, based_on=j)

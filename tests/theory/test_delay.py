@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,6 @@ from resetfree.core.errors import InvalidInput
 from resetfree.game.contract import Plan
 from resetfree.players.dual.constant_penalty import ConstantPenalty
 from resetfree.players.dual.online_gradient import AdagradNorm, ConstantStep, ProjectedGradient
-from resetfree.players.elimination.elimination_mask import masked
 from resetfree.players.elimination.support_elimination import SupportElimination
 from resetfree.theory.assumptions import unsafe_pairs
 from resetfree.theory.delay import before_resets, delays, doubled_rounds, fixed_step, missed_steps, played
@@ -173,14 +171,10 @@ class Adversary(SupportElimination):
         return Plan(policy, 0.0, 0.0)
 
 
-def apply_mask(plan: Plan, newest: Any) -> Plan:
-    return plan._replace(policy=masked(plan.policy, newest.allowed))
-
-
-def eliminated(mdp: rf.FiniteMDP, rule: Rule, seed: int, player: Any = None, **how: Any) -> tuple[int, int]:
+def eliminated(mdp: rf.FiniteMDP, rule: Rule, seed: int, player: Any = None) -> tuple[int, int]:
     """Resets in 150 rounds, and how many are allowed; rounds that did not wait are those that the rule lets through."""
     primal = Adversary() if player is None else player
-    game = play(mdp.problem(), primal, ConstantPenalty(C=0.0), episodes=150, seed=seed, rule=rule, **how)
+    game = play(mdp.problem(), primal, ConstantPenalty(C=0.0), episodes=150, seed=seed, rule=rule)
     late = list(game)
     fell = [one.episode.reset for one in late]
     if rule is not UNRULY:
@@ -202,19 +196,6 @@ def test_resets_stay_within_the_unsafe_pairs_with_plans_of_any_age() -> None:
     assert tight > 0
 
 
-def test_with_the_mask_nothing_need_wait() -> None:
-    tight = unmasked = 0
-    for seed in range(24):
-        mdp = closed_mdp(seed)
-        found, most = eliminated(mdp, UNRULY, seed, mask=apply_mask)
-        assert found <= most, seed
-        tight += found == most > 0
-        without, most = eliminated(mdp, UNRULY, seed)
-        unmasked += without > most
-    assert tight > 0
-    assert unmasked > 0  # the same problems and rules, without the mask
-
-
 def one_trap(fatal: int) -> rf.FiniteMDP:
     """One state, two actions, one of which is a reset: one unsafe pair."""
     transition = np.zeros((2, 2, 2))
@@ -223,31 +204,12 @@ def one_trap(fatal: int) -> rf.FiniteMDP:
 
 
 @pytest.mark.parametrize(
-    ("rule", "how", "most"),
-    [(UNRULY, {}, 7), (UNRULY, {"mask": apply_mask}, 1), (waits(6), {}, 1)],
-    ids=["no wait, no mask", "mask", "wait"],
+    ("rule", "most"),
+    [(UNRULY, 7), (waits(6), 1)],
+    ids=["no wait", "wait"],
 )
-def test_a_pair_is_tried_again_until_the_plan_that_excludes_it_arrives(
-    rule: Rule, how: dict[str, Callable[..., Plan]], most: int
-) -> None:
-    """Of the player itself. Without waiting and without the mask one unsafe pair costs seven resets."""
-    found = [eliminated(one_trap(fatal), rule, 0, SupportElimination(), **how) for fatal in range(2)]
+def test_a_pair_is_tried_again_until_the_plan_that_excludes_it_arrives(rule: Rule, most: int) -> None:
+    """Of the player itself. Without waiting one unsafe pair costs seven resets."""
+    found = [eliminated(one_trap(fatal), rule, 0, SupportElimination()) for fatal in range(2)]
     assert max(resets for resets, _ in found) == most
     assert {bound for _, bound in found} == {1}
-
-
-def test_a_policy_that_is_no_table_is_refused() -> None:
-    with pytest.raises(InvalidInput, match=r"\[H, S, A\]"):
-        masked(np.zeros((2, 3)), np.ones((1, 3, 2), dtype=np.bool_))
-
-
-def test_the_mask_keeps_what_is_allowed_and_sums_to_one() -> None:
-    rng = np.random.default_rng(0)
-    policy, allowed = rng.dirichlet(np.ones(3), size=(4, 5)), rng.random((4, 5, 3)) < 0.5
-    found, some = masked(policy, allowed), np.asarray(allowed.any(axis=2))
-    assert np.allclose(found.sum(axis=2), 1.0)
-    assert (found[~allowed & some[:, :, None]] == 0).all()
-    assert np.array_equal(found[~some], policy[~some])
-    assert np.array_equal(
-        masked(policy, np.ones((1, 5, 3), dtype=np.bool_)), policy / policy.sum(axis=2, keepdims=True)
-    )

@@ -74,8 +74,7 @@ def before_resets(based_on: ArrayLike, reset: ArrayLike) -> Bools:
     E_{k'}. So each reset has a pair of its own among the unsafe ones. (Rounds between resets may exclude more pairs in
     the meantime, which the plan does not know: the argument does not count those.)
 
-    A plan from before k' may take the pair that was fatal in k' again, up to d times: there the bound fails, unless the
-    acting side applies what it knows itself (`players.elimination.elimination_mask`).
+    A plan from before k' may take the pair that was fatal in k' again, up to d times: there the bound fails.
 
     >>> before_resets([0, 0, 1, 3], [False, True, False, True]).tolist()
     [False, False, True, False]

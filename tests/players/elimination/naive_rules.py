@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.players.elimination.rule_beliefs import MIX, P0, RHO
+from resetfree.players.elimination.rule_class import MIX, P0, RHO
 
 
 def naive_beliefs(

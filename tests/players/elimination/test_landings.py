@@ -16,10 +16,18 @@ import resetfree as rf
 from resetfree.game.contract import Round
 from resetfree.game.loop import begin, play
 from resetfree.players.dual.constant_penalty import ConstantPenalty
-from resetfree.players.elimination.landing_beliefs import ALONE, SILENT, believe_places, danger_of_pairs, tally
-from resetfree.players.elimination.landings import Edges, Landings
+from resetfree.players.elimination.landings import (
+    ALONE,
+    SILENT,
+    Edges,
+    Landings,
+    all_alike,
+    believe_places,
+    danger_of_pairs,
+    filled,
+    tally,
+)
 from resetfree.players.elimination.large_rules import LargeRuleState, with_exceptions
-from resetfree.players.elimination.relative_search import all_alike, filled
 from resetfree.players.elimination.rule_elimination import RuleElimination
 from resetfree.players.tabular import large_problems
 from resetfree.problems.factors import Factor, Factors

@@ -18,9 +18,16 @@ from tests.players.elimination.test_support_elimination import resets_of
 import resetfree as rf
 from resetfree.game.contract import Plan, Round
 from resetfree.players.dual.constant_penalty import ConstantPenalty
-from resetfree.players.elimination import danger_beliefs
-from resetfree.players.elimination.rule_beliefs import believe, cautious_sets, least_suspect, note
-from resetfree.players.elimination.rule_class import Rules, rows_of, rules_of
+from resetfree.players.elimination.danger_beliefs import DOUBT, HALF
+from resetfree.players.elimination.rule_class import (
+    Rules,
+    believe,
+    cautious_sets,
+    least_suspect,
+    note,
+    rows_of,
+    rules_of,
+)
 from resetfree.players.elimination.rule_elimination import RuleElimination, RuleState
 from resetfree.players.elimination.shared_elimination import SharedElimination
 from resetfree.players.elimination.support_elimination import SupportElimination
@@ -294,7 +301,7 @@ def test_a_state_is_made_again_from_its_counts(moves: Any) -> None:
     state.refresh()
     assert np.array_equal(state.beliefs.fatal, before)
     assert np.array_equal(state.cautious, sets)
-    assert danger_beliefs.DOUBT <= danger_beliefs.HALF == 0.5  # both bounds rest on it
+    assert DOUBT <= HALF == 0.5  # both bounds rest on it
 
 
 def trap() -> FiniteProblem:
@@ -356,4 +363,4 @@ def test_in_states_never_seen_what_fell_elsewhere_is_left_aside() -> None:
     state.refresh()
     assert not (state.factors.values[:6, 0] == -1).any()  # it is a state like others now, and rules speak of it
     assert state.beliefs is not None
-    assert state.cautious[0, 5, 0] == (state.beliefs.fatal[0, 5, 0] <= danger_beliefs.DOUBT)
+    assert state.cautious[0, 5, 0] == (state.beliefs.fatal[0, 5, 0] <= DOUBT)

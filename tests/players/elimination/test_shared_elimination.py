@@ -13,8 +13,15 @@ from tests.players.elimination.test_support_elimination import resets_of
 import resetfree as rf
 from resetfree.game.contract import Plan, Round
 from resetfree.players.dual.constant_penalty import ConstantPenalty
-from resetfree.players.elimination.shared_elimination import SharedElimination
-from resetfree.players.elimination.shared_risk import DOUBT, Falls, SharedState, preferred_sets, suspected, twin_edges
+from resetfree.players.elimination.shared_elimination import (
+    DOUBT,
+    Falls,
+    SharedElimination,
+    SharedState,
+    preferred_sets,
+    suspected,
+    twin_edges,
+)
 from resetfree.players.elimination.support_elimination import SupportElimination
 from resetfree.problems.contract import Episode
 from resetfree.problems.finite.contexts import with_contexts

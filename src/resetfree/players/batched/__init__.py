@@ -1,14 +1,13 @@
-"""What a player declares to be played by the batched engine: an optional protocol, and it needs no JAX.
+"""What a player declares to be played by the batched engine: an optional method, and it needs no JAX.
 
-A player with a method `batched_form` is played many seeds and settings at once. The method imports JAX, which it may
-do inside, and returns a program over rows: the last axis of every array is the row, which is one run.
+A player with a method `batched_form(problem, episodes) -> BatchedForm` is played many seeds and settings at once. It
+imports JAX, which it may do inside, and returns a program over rows: the last axis of every array is the row, which is
+one run. InvalidInput is raised for settings that have no batched form.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple, Protocol
-
-from resetfree.problems.contract import Problem
 
 
 class PrimalProgram(Protocol):
@@ -46,13 +45,6 @@ class BatchedForm(NamedTuple):
 
     program: Any  # a PrimalProgram or DualProgram: static and hashable
     numbers: dict[str, Any]  # given to the program: a number becomes [rows], one per setting; arrays are for all rows
-
-
-class Batchable(Protocol):
-    """A player that the batched engine can play."""
-
-    def batched_form(self, problem: Problem, episodes: int) -> BatchedForm:
-        """Its program and numbers; InvalidInput for settings that have no batched form."""
 
 
 def has_batched_form(cls: type) -> bool:

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from resetfree.core.arrays import Floats
 from resetfree.players.elimination.landings import Landings
-from resetfree.players.elimination.rule_beliefs import LOG_MIX, Cells, believe, note, weigh
-from resetfree.players.elimination.rule_class import Rules
+from resetfree.players.elimination.rule_class import LOG_MIX, Cells, Rules, believe, note, weigh
 from resetfree.players.tabular.count_players import TIE, CountState
 
 MOST_STAYS = 16  # survivals of one pair that count; in between, those at powers of two

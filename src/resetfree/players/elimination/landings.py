@@ -4,20 +4,26 @@ An action's effects are the differences of ordered factors that its observed edg
 leads from any state to the one that differs so, and where there is none (a wall) nowhere. An action whose differences
 are nearly all different has no effects (a teleport). A place is deadly if entering it was a reset, or ending an episode
 there; where the place of a fall is not shown, it is one of those that the action can lead to that never was survived.
-Which places are likely to be deadly follows from rules about their factors, as danger of actions does.
+
+Which places are likely to be deadly is a mixture over rules about their factors, each of which says that places of one
+cell are equally often deadly. The share of deadly places of a cell is drawn from Beta(1/4, 3/4), one for each cell;
+under the last hypothesis places say nothing about each other, and each is deadly with probability 1/10.
+
+Legend of the compiled code: S states in G groups with equal features, F features, J rules of at most two features each,
+C cells of all rules together, D ways to move, A actions.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations
-from math import log
+from math import exp, lgamma, log
 
 import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.arrays import Bools, Floats
-from resetfree.players.elimination.landing_beliefs import Numbers, believe_places, danger_of_pairs, tally
+from resetfree.core.compiled import jit
 from resetfree.players.elimination.rule_class import (
     Feature,
     Rules,
@@ -27,8 +33,16 @@ from resetfree.players.elimination.rule_class import (
     in_words,
     within_features,
 )
+from resetfree.players.tabular.count_players import TIE, CountState
+from resetfree.players.tabular.counts import Counts
 from resetfree.problems.factors import Factor, has_factors
 
+Numbers = NDArray[np.int32]
+BAD, GOOD = 0.25, 0.75  # of the Beta distribution
+ALONE = 0.1  # that a place is deadly, where places say nothing about each other
+LIGHT = -12.0  # rules lighter than the heaviest by this factor play no part
+SILENT = -1.0  # in place of beliefs where no effects of an action are known
+SELDOM = 0.02  # effects with a smaller share are exceptions, no part of what an action can do
 LIKELY = 0.9  # belief from which a place counts as that of a fall that was not shown
 PASSES = 3  # over falls that share places
 UNSEEN = 0.2  # edges that an action is taken to have had of the ways of the others
@@ -37,6 +51,101 @@ WAYS = 24  # differences that are distinguished
 REGULAR = 2  # edges for each difference, from which effects count as the same everywhere
 MANY = 32  # levels of a factor from which only some of them are tests
 LARGEST_RULES = 4000
+OFTEN = 1000  # times that an effect counts as seen: no bonus to speak of
+
+
+@jit
+def _cell(features: Numbers, sizes: Numbers, rule: Numbers, s: int) -> int:
+    """The cell of group s under one rule: the number that its features spell."""
+    i, j = rule[0], rule[1]
+    if i < 0:
+        return 0
+    return int(features[i, s] if j < 0 else features[i, s] * sizes[j] + features[j, s])
+
+
+@jit
+def tally(
+    features: Numbers,  # [F, G]
+    sizes: Numbers,  # [F] values of each
+    rules: Numbers,  # [J, 2] features of each, -1 for none
+    first: Numbers,  # [J + 1] the first cell of each
+    groups: Numbers,  # [n] of the states whose labels are news
+    bad: Bools,  # [n]
+    n_bad: Numbers,  # [C] in and out
+    n_good: Numbers,  # [C] in and out
+) -> None:
+    """Count labels of states in their cells of every rule."""
+    for k in range(len(groups)):
+        for j in range(len(rules)):
+            c = first[j] + _cell(features, sizes, rules[j], groups[k])
+            if bad[k]:
+                n_bad[c] += 1
+            else:
+                n_good[c] += 1
+
+
+@jit
+def believe_places(
+    features: Numbers,
+    sizes: Numbers,
+    rules: Numbers,
+    first: Numbers,
+    prior: Floats,  # [J + 1] logarithms; the last one: places say nothing about each other
+    n_bad: Numbers,
+    n_good: Numbers,
+    weights: Floats,  # [J + 1] out: logarithms
+    belief: Floats,  # [G] out: that a place is deadly of which nothing is known itself
+) -> None:
+    """The mixture's probabilities: the same tallies give the same bits."""
+    n_rules, n_groups = len(rules), len(belief)
+    base = lgamma(BAD) + lgamma(GOOD)
+    for j in range(n_rules):
+        weight = prior[j]
+        for c in range(first[j], first[j + 1]):
+            b, g = n_bad[c], n_good[c]
+            if b > 0 or g > 0:
+                weight += lgamma(b + BAD) + lgamma(g + GOOD) - lgamma(b + g + 1.0) - base
+        weights[j] = weight
+    b, g = n_bad[0], n_good[0]  # the first rule has one cell: all labels
+    weights[n_rules] = prior[n_rules] + b * log(ALONE) + g * log(1.0 - ALONE)
+    top = weights.max()
+    total = exp(weights[n_rules] - top)
+    belief[:] = total * ALONE
+    for j in range(n_rules):
+        if weights[j] - top < LIGHT:
+            continue
+        mass = exp(weights[j] - top)
+        total += mass
+        for s in range(n_groups):
+            c = first[j] + _cell(features, sizes, rules[j], s)
+            belief[s] += mass * (n_bad[c] + BAD) / (n_bad[c] + n_good[c] + 1.0)
+    for s in range(n_groups):
+        belief[s] /= total
+
+
+@jit
+def danger_of_pairs(
+    target: Numbers,  # [D, S] where each way to move leads, -1 where it is not known
+    ways: Floats,  # [A, D] shares of the ways of each action; all 0 if its effects are not the same everywhere
+    belief: Floats,  # [S]
+    fatal: Floats,  # [S, A] out: that a pair can fall, -1 where nothing is known
+    falls: Floats,  # [S, A] out: that it falls at the next try, likewise
+) -> None:
+    """What beliefs about places say about the actions that lead there."""
+    for a in range(len(ways)):
+        known = ways[a].sum() > 0.0
+        for s in range(target.shape[1]):
+            if not known or target[0, s] < 0:
+                fatal[s, a], falls[s, a] = SILENT, SILENT
+                continue
+            safe, fall = 1.0, 0.0
+            for d in range(len(target)):
+                if ways[a, d] > 0.0:
+                    deadly = belief[target[d, s]] if target[d, s] != s else 0.0  # one stands there already
+                    fall += ways[a, d] * deadly
+                    if ways[a, d] >= SELDOM:
+                        safe *= 1.0 - deadly
+            fatal[s, a], falls[s, a] = max(1.0 - safe, fall), fall
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,3 +365,42 @@ class Landings:
             if len(candidates) == 1:
                 label[[*candidates]] = 1
         self._unsure = [candidates for candidates in cases if candidates and not any(label[t] > 0 for t in candidates)]
+
+
+def mean_pay(data: CountState) -> Floats:
+    """What each pair that was tried paid on average."""
+    tried = data.tried > 0
+    return np.asarray(data.earned[tried] / data.tried[tried])
+
+
+def all_alike(data: CountState) -> bool:
+    """Whether all pairs that were tried pay the same, on average."""
+    pay = mean_pay(data)
+    return bool(len(pay) == 0 or pay.max() - pay.min() <= TIE)
+
+
+def filled(data: CountState, landings: Landings, visited: Bools) -> tuple[Counts, float] | None:
+    """The counts, and the value of finding nothing, where all pairs pay alike; None if nothing can be filled in."""
+    tried = data.tried > 0
+    usual = float(data.earned.sum() / max(data.tried.sum(), 1))
+    effects = landings.ways.any(axis=1)
+    states, actions = np.nonzero(~tried[0] & (visited & landings.placed & ~data.known)[:, None] & effects)
+    if len(states) == 0:
+        return None
+    width = max(data.seen.shape[3], landings.ways.shape[1])
+    shape = (*data.seen.shape[:3], width)
+    successor, seen = np.zeros(shape, dtype=np.int32), np.zeros(shape, dtype=np.int64)
+    successor[..., : data.seen.shape[3]], seen[..., : data.seen.shape[3]] = data.successor, data.seen
+    # Effects that an action has are put in front: kernels read successors until one has no times.
+    order = np.argsort(-landings.ways, axis=1, kind="stable")
+    for a in np.flatnonzero(effects).tolist():
+        here, ways = states[actions == a], order[a][landings.ways[a, order[a]] > 0.0]
+        successor[0, here, a, : len(ways)] = landings.target[ways][:, here].T
+        seen[0, here, a, : len(ways)] = np.maximum(1, np.rint(OFTEN * landings.ways[a, ways])).astype(np.int64)
+    pairs = (0, states, actions)
+    times, earned, moved = data.tried.copy(), data.earned.copy(), data.moved.copy()
+    moved[pairs] = seen[pairs].sum(axis=1)
+    times[pairs] = moved[pairs]
+    earned[pairs] = usual * times[pairs]
+    counts = Counts(times, earned, moved, successor, seen, data.known, data.known_last)
+    return counts, usual * data.horizon

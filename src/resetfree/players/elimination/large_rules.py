@@ -14,8 +14,7 @@ from resetfree.core.arrays import Bools, Floats
 from resetfree.game.contract import Plan, Round
 from resetfree.players.elimination.danger_beliefs import HALF
 from resetfree.players.elimination.elimination_sets import LargeEliminationState, doubled
-from resetfree.players.elimination.landing_beliefs import SELDOM
-from resetfree.players.elimination.landings import Edges, Landings
+from resetfree.players.elimination.landings import SELDOM, Edges, Landings
 from resetfree.players.tabular.count_players import TIE, Bonus
 from resetfree.players.tabular.large_problems import Held
 from resetfree.players.tabular.sparse_counts import NEWS, ROWS, STATES

@@ -1,7 +1,7 @@
 """Support elimination that generalises: one fall counts against every state that the simplest rules cannot tell apart.
 
 Legend: a state is a tuple of named factors (`problem.factors`); a rule says which of them, or of their relations, the
-danger of an action depends on (`rule_class`). The player believes in a mixture of all rules (`rule_beliefs`), holds
+danger of an action depends on (`rule_class`). The player believes in a mixture of all rules (`danger_beliefs`), holds
 back what it believes to be fatal, and tries such a pair only when nothing else is left to gain, ever more rarely.
 """
 
@@ -19,13 +19,15 @@ from resetfree.core.arrays import Bools, Floats
 from resetfree.game.capabilities import DangerMap, Decision, Partner, Suited
 from resetfree.game.contract import Plan, Round
 from resetfree.players.elimination.danger_beliefs import DOUBT, HALF, Beliefs
-from resetfree.players.elimination.elimination_players import EliminationPlayer
-from resetfree.players.elimination.elimination_sets import EliminationState, LargeEliminationState, doubled
-from resetfree.players.elimination.landings import Edges, Landings
+from resetfree.players.elimination.elimination_sets import (
+    EliminationPlayer,
+    EliminationState,
+    LargeEliminationState,
+    doubled,
+)
+from resetfree.players.elimination.landings import Edges, Landings, all_alike, filled, mean_pay
 from resetfree.players.elimination.large_rules import LargeRuleState
-from resetfree.players.elimination.relative_search import all_alike, filled, mean_pay
-from resetfree.players.elimination.rule_beliefs import cautious_sets, least_suspect
-from resetfree.players.elimination.rule_class import in_words, rows_of, rules_of
+from resetfree.players.elimination.rule_class import cautious_sets, in_words, least_suspect, rows_of, rules_of
 from resetfree.players.requirements import TakesEpisodes
 from resetfree.players.tabular.count_players import TIE, Bonus
 from resetfree.problems.contract import Problem, State

@@ -14,8 +14,7 @@ import numpy as np
 
 from resetfree.game.capabilities import Partner, PrimalRegretBound, Suited
 from resetfree.players.batched import BatchedForm
-from resetfree.players.elimination.elimination_players import EliminationPlayer
-from resetfree.players.elimination.elimination_sets import EliminationState
+from resetfree.players.elimination.elimination_sets import EliminationPlayer, EliminationState
 from resetfree.players.method import Method, penalised
 from resetfree.players.requirements import TakesEpisodes
 from resetfree.players.tabular.count_players import TIE, noise_of
