@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo studio test test-all wheel lint format types docs browser bench bench-speed bench-players bench-rates bench-peers
 .PHONY: bench-report bench-studio bench-stored bench-large bench-batched bench-sweep bench-gym bench-sb3 bench-machines
-.PHONY: bench-real-time bench-danger bench-first-contacts bench-theory bench-coverage bench-continuum bench-soak mutants clean
+.PHONY: bench-real-time bench-danger bench-first-contacts bench-theory bench-sharp bench-coverage bench-continuum bench-soak mutants clean
 
 demo: $(VENV)/.core
 	$(BIN)/resetfree demo
@@ -81,6 +81,10 @@ bench-rates: $(VENV)/.core
 # Certified, expected and realised Resets with proved widths: goes on where it was interrupted.
 bench-theory: $(VENV)/.core
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/theory.py $(OPTIONS)
+
+# Certified Resets and Regret beside what happens, before and after the price of a reset entered the bounds.
+bench-sharp: $(VENV)/.core
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/sharp.py $(OPTIONS)
 
 # How often claims with a probability hold, and how much narrower widths may be.
 bench-coverage: $(VENV)/.core

@@ -24,7 +24,7 @@ import resetfree as rf
 from resetfree.game.contract import Round
 from resetfree.game.loop import begin, learn_round, make_plan
 from resetfree.players import make_player
-from resetfree.players.dual.projected_gradient import ProjectedGradient
+from resetfree.players.dual.online_gradient import ProjectedGradient
 from resetfree.theory.assumptions.on_continuum import constant_multipliers
 from resetfree.theory.oracle import nodes
 

@@ -4,6 +4,7 @@ The dictionary is the table in CONTRIBUTING.md: ours, the field's, and where a w
   anywhere   in prose (docstrings, comments, messages, docs) and as a word of an identifier, such as `asked_after`
   name       as a whole identifier or file name
   setting    as the name of a field of a player: what users type after `--set`
+A second table lists the names that stay, each in one file: users type them, or files hold them.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ import io
 import re
 import sys
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 TABLE = re.compile(r"^\| ([^|]+) \| ([^|]+) \| (anywhere|name|setting) \|$", re.M)
+KEPT = re.compile(r"^\| `(\w+)` \| `([\w/]+\.py)` \|", re.M)
 PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 SOURCES = ("src/**/*.py",)
 PAGES = ("README.md", "docs/*.md", "src/**/*.html", "src/**/*.js")
@@ -47,6 +49,14 @@ def dictionary(project: Path) -> tuple[Entry, ...]:
     """Every word of the table, one entry each."""
     rows = TABLE.findall((project / "CONTRIBUTING.md").read_text())
     return tuple(Entry(word.strip(" `"), say.strip(), where) for ours, say, where in rows for word in ours.split(","))
+
+
+def kept_names(project: Path) -> dict[str, set[str]]:
+    """By file of the package, the names that stay."""
+    result: dict[str, set[str]] = {}
+    for name, file in KEPT.findall((project / "CONTRIBUTING.md").read_text()):
+        result.setdefault(f"src/resetfree/{file}", set()).add(name)
+    return result
 
 
 @cache
@@ -82,10 +92,12 @@ def _settings(tree: ast.Module, entries: tuple[Entry, ...]) -> Iterator[tuple[in
                     yield from ((field.lineno, entry) for entry in wrong)
 
 
-def in_source(source: str, entries: tuple[Entry, ...]) -> Iterator[tuple[int, Entry]]:
+def in_source(source: str, entries: tuple[Entry, ...], kept: Collection[str] = ()) -> Iterator[tuple[int, Entry]]:
     """Line and entry of each word in a module: its identifiers, texts and comments, and its players' settings."""
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         line = token.start[0]
+        if token.string.strip("\"'") in kept:
+            continue
         if token.type == tokenize.NAME:
             yield from ((line, entry) for entry in in_name(token.string, entries))
         elif token.type in (tokenize.STRING, tokenize.COMMENT, getattr(tokenize, "FSTRING_MIDDLE", -1)):
@@ -95,14 +107,15 @@ def in_source(source: str, entries: tuple[Entry, ...]) -> Iterator[tuple[int, En
 
 def findings(project: Path, only: tuple[str, ...] = ("",)) -> list[Found]:
     """Every place in the package and the pages, or in those paths that begin as `only` says."""
-    entries, found = dictionary(project), []
+    entries, kept, found = dictionary(project), kept_names(project), []
 
     def files(globs: tuple[str, ...]) -> list[Path]:
         every = (one for glob in globs for one in project.glob(glob))
         return sorted(one for one in every if str(one.relative_to(project)).startswith(only))
 
     for path in files(SOURCES):
-        places = [*in_source(path.read_text(), entries), *((1, entry) for entry in in_name(path.stem, entries))]
+        stay = kept.get(path.relative_to(project).as_posix(), set())
+        places = [*in_source(path.read_text(), entries, stay), *((1, entry) for entry in in_name(path.stem, entries))]
         found += [Found(path.relative_to(project), line, entry) for line, entry in sorted(places)]
     for path in files(PAGES):
         places = sorted(in_text(path.read_text(), entries))

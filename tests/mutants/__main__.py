@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 
-from tests.mutants import late_plans, narrow_widths, on_a_continuum
+from tests.mutants import late_plans, narrow_widths, on_a_continuum, sharp_bounds
 from tests.mutants.battery import MUTANTS, claims, kills, table
 
 modules = {broken.__module__ for broken in MUTANTS.values()}
 assert {
     late_plans.__name__,
     narrow_widths.__name__,
+    sharp_bounds.__name__,
     on_a_continuum.__name__,
 } <= modules  # importing them adds their mutants
 found, killed = claims(), kills()

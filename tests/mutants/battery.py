@@ -26,7 +26,7 @@ from tests.mutants.honest import PROBLEMS, certified, learn, run, saved
 import resetfree as rf
 from resetfree.core.certificate import Certificate
 from resetfree.game.contract import Plan, Round
-from resetfree.players.dual.projected_gradient import ProjectedGradient
+from resetfree.players.dual.online_gradient import ProjectedGradient
 from resetfree.players.elimination.rule_class import Rules
 from resetfree.players.elimination.support_elimination import SupportElimination
 from resetfree.players.linear.linear_ucb import LinearUCB

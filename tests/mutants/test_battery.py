@@ -9,7 +9,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from tests.mutants import battery, honest, late_plans, narrow_widths, on_a_continuum
+from tests.mutants import battery, honest, late_plans, narrow_widths, on_a_continuum, sharp_bounds
 
 import resetfree
 from resetfree.theory.certificates.record import DIGEST
@@ -69,7 +69,7 @@ def test_every_proved_claim_on_a_continuum_has_a_mutant_there() -> None:
 
 def test_every_mutant_kills_something() -> None:
     modules = {broken.__module__ for broken in battery.MUTANTS.values()}
-    assert {late_plans.__name__, narrow_widths.__name__, on_a_continuum.__name__} <= modules
+    assert {late_plans.__name__, narrow_widths.__name__, on_a_continuum.__name__, sharp_bounds.__name__} <= modules
     _, kills = traced()
     assert not [name for name, hit in kills.items() if not hit & set(battery.claims())]
     assert set().union(*kills.values()) <= set(battery.claims())  # what only a mutant prints has no honest run

@@ -71,7 +71,7 @@ def main() -> None:
         page.safe = played  # all of them are saved before an operator is asked
         return ""
 
-    more: Any = {"operator": OperatorReset(answer)} if case == "an operator" else {}
+    more: dict[str, Any] = {"operator": OperatorReset(answer)} if case == "an operator" else {}
     rf.learn(path=file, episodes=episodes, callbacks=[after], **more, **CASES[case])
 
 

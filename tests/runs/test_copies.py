@@ -94,7 +94,7 @@ def judge(original: Contents, target: Path, safe: int, case: str, *, whole: bool
         k = len(read(target).columns["k"])
         upto = original.episodes if whole else min(k + AHEAD, original.episodes)
         steps = int(original.columns["steps"][:upto].sum())
-        more: Any = {"operator": OperatorReset(lambda _: "")} if case == "an operator" else {}
+        more: dict[str, Any] = {"operator": OperatorReset(lambda _: "")} if case == "an operator" else {}
         run = rf.learn(path=target, resume=True, episodes=original.episodes, steps=max(steps, 1), **more, **CASES[case])
     except RunError as error:
         return "refused" if "\n" not in str(error) and len(str(error)) < 500 else f"refused at length: {error}"

@@ -16,10 +16,8 @@ from tests.theory.late_game import Rule, never_waits, play, waits, waits_at_rand
 import resetfree as rf
 from resetfree.core.errors import InvalidInput
 from resetfree.game.contract import Plan
-from resetfree.players.dual.adagrad import AdagradNorm
 from resetfree.players.dual.constant_penalty import ConstantPenalty
-from resetfree.players.dual.constant_step import ConstantStep
-from resetfree.players.dual.projected_gradient import ProjectedGradient
+from resetfree.players.dual.online_gradient import AdagradNorm, ConstantStep, ProjectedGradient
 from resetfree.players.elimination.elimination_mask import masked
 from resetfree.players.elimination.support_elimination import SupportElimination
 from resetfree.theory.assumptions import unsafe_pairs

@@ -20,9 +20,8 @@ from resetfree.studies.suites.standings import compare
 from resetfree.studies.suites.suite import SUITES
 from resetfree.studies.suites.suite_runner import PlayedEntry
 from resetfree.studies.suites.tuning import Entry
-from resetfree.theory import renamed
 from resetfree.theory.assumptions import feasibility
-from resetfree.theory.renamed import RenamedLimit, renamed_limit
+from resetfree.theory.permutation_bound import PermutationBound, permutation_bound
 from resetfree.theory.reset_limits import depends_on_step, limit, size_limit
 
 
@@ -86,20 +85,20 @@ def test_the_limit_with_actions_named_anew_is_the_value_of_the_game_over_all_nam
         mdp = as_mdp(table)
         if layers > 1 and mdp.transition.stationary:  # the two steps are alike by chance
             continue
-        result = renamed_limit(mdp)
-        assert result == RenamedLimit(least_worst(names), exact=True), seed
+        result = permutation_bound(mdp)
+        assert result == PermutationBound(least_worst(names), exact=True), seed
         found.add(result.resets)
     assert len(found) >= 3  # the test is about something
 
 
 def test_a_search_that_ends_early_gives_a_smaller_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     table = Table(2, 1, 2, ((RESET, RESET, 1), (RESET, RESET, 0)), 0, 0)
-    whole = renamed_limit(as_mdp(table))
-    assert whole == RenamedLimit(4, exact=True)
+    whole = permutation_bound(as_mdp(table))
+    assert whole == PermutationBound(4, exact=True)
     values = []
     for most in (1, 3, 6):
-        monkeypatch.setattr(renamed, "POSITIONS", most)
-        part = renamed_limit(as_mdp(table))
+        monkeypatch.setattr("resetfree.theory.permutation_bound.POSITIONS", most)
+        part = permutation_bound(as_mdp(table))
         assert part is not None
         assert not part.exact
         values.append(part.resets)

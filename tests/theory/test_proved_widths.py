@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 import resetfree as rf
-from resetfree.players.linear.proved import descending, largest_mean, smallest_mean
+from resetfree.players.linear.intervals import descending, largest_mean, smallest_mean
 from resetfree.theory.certificates.anytime import resets_upper
 from resetfree.theory.proved_widths import (
     EACH_SUM,

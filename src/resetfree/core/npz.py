@@ -55,16 +55,16 @@ def _array(data: bytes) -> NDArray[Any]:
     """One .npy file; raises ValueError."""
     if data[:6] != b"\x93NUMPY" or data[6:7] not in (b"\x01", b"\x02"):
         raise ValueError("an array in it is not in NumPy's format")
-    wide = 2 if data[6] == 1 else 4
-    begin = 8 + wide + int.from_bytes(data[8 : 8 + wide], "little")
-    found = HEADER.fullmatch(data[8 + wide : begin].decode("latin-1"))
+    prefix = 2 if data[6] == 1 else 4
+    begin = 8 + prefix + int.from_bytes(data[8 : 8 + prefix], "little")
+    found = HEADER.fullmatch(data[8 + prefix : begin].decode("latin-1"))
     if found is None:
         raise ValueError("an array in it has an unexpected header")
     dtype, shape = plain_dtype(found[1], len(data)), tuple(int(n) for n in found[3].split(",") if n.strip())
     n = math.prod(shape)
     if len(shape) > MOST_AXES or n * dtype.itemsize != len(data) - begin:
         raise ValueError(f"an array in it has {len(data) - begin} bytes for shape {shape}")
-    flat = np.frombuffer(data, dtype=dtype, count=n, offset=begin) if n else np.empty(0, dtype=dtype)
+    flat = np.frombuffer(memoryview(data)[begin:], dtype=dtype, count=n) if n else np.empty(0, dtype=dtype)
     if dtype.kind == "b" and n and flat.view(np.uint8).max() > 1:
         raise ValueError("an array in it has Booleans other than 0 and 1")
     return flat.reshape(shape, order="F" if found[2] == "True" else "C").copy()

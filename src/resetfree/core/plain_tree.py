@@ -192,7 +192,7 @@ class _Reader:
         n = math.prod(shape)
         if not dtype.itemsize or n * dtype.itemsize > left:
             _refuse(f"an array in it has only {left} bytes")
-        flat = np.frombuffer(self.data, dtype=dtype, count=n, offset=self.at) if n else np.empty(0, dtype=dtype)
+        flat = np.frombuffer(memoryview(self.data)[self.at :], dtype=dtype, count=n) if n else np.empty(0, dtype=dtype)
         if dtype.kind == "b" and n and flat.view(np.uint8).max() > 1:
             _refuse("an array in it has Booleans other than 0 and 1")
         self.at += n * dtype.itemsize

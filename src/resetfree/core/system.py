@@ -75,7 +75,7 @@ def send_to_self(number: signal.Signals) -> None:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether there is such a process; where that cannot be asked without a signal, it is assumed."""
+    """Whether there is such a process; where that cannot be found out without a signal, it is assumed."""
     if os.name != "posix":
         return True
     try:

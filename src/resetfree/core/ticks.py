@@ -22,7 +22,7 @@ from resetfree.core.interrupts import SLICE
 from resetfree.core.settings import Range, check
 
 SECOND = 1_000_000_000  # ns
-SPIN = 100e-6  # seconds before a tick from which spinning, rather than sleeping, is worth a processor
+SPIN = 100e-6  # seconds before a tick from which spinning, rather than sleeping, pays for a processor
 Rate: TypeAlias = Annotated[float, Range(above=0, most=1e6)]  # Hz
 
 

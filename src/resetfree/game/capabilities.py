@@ -1,9 +1,10 @@
 """Optional protocols of players beyond the contract: callers test for them by type, never by a player's name.
 
 A player implements those that fit it in its own module; `auto`, certificates, reports and `run.policy` find them.
-Primal players: `Suits` (for `auto`), `NamesPartner`, `AdaptsToProblem`, `HasProof`, `BoundsPrimalRegret`, `Eliminates`,
-`LearnsRules`, `BoundsDelayedRegret`, `PlansAhead`, `Exploits`, `Decides`, `MapsDanger`, `LearnsFromEpisodes`,
-`StartsFromPolicy`.
+Primal players: `Suits` (for `auto`), `NamesPartner`, `AdaptsToProblem`, `HasProof`, `BoundsPrimalRegret`,
+`CountsFalls`, `SharperWithModel`, `Eliminates`, `LearnsRules`, `BoundsDelayedRegret`, `PlansAhead`, `Exploits`,
+`Decides`, `MapsDanger`,
+`LearnsFromEpisodes`, `StartsFromPolicy`.
 Dual players: `BoundsOnlineRegret`, `BoundsEachRound`, `StatesOtherBounds`, `MovesBySteps`, `CapsMultiplier`,
 `ChoosesFunction`, `TakesHints`, `RaisesMultiplier`.
 
@@ -25,6 +26,7 @@ from resetfree.core.arrays import Bools, Floats
 from resetfree.core.errors import NotCertifiable
 from resetfree.problems.contract import Episode, Problem, State
 from resetfree.problems.factors import Factors
+from resetfree.problems.finite.mdp import FiniteMDP
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,9 @@ class PrimalRegretBound(NamedTuple):
     # the player's own V_c may be the dual player's feedback.
     any_weights: bool = False
     per_root_reset: float = 0.0  # R_p(pi*) <= most + per_root_reset sqrt(Resets)
+    regret: float | None = None  # above Regret itself, whatever the multipliers were; None if no more is known
+    pays_resets: bool = False  # whether the largest multiplier times Resets is to be added to `most`
+    chance: float = 0.0  # with which it may fail beside the player's own failure probability
 
 
 @runtime_checkable
@@ -134,6 +139,29 @@ class BoundsPrimalRegret(Protocol):
 
     def primal_regret_bound(self, problem: Problem, episodes: int, rounds: int) -> PrimalRegretBound | None:
         """The bound after `rounds` of `episodes`; if there is none, None, or raises NotCertifiable with the reason."""
+
+
+class FallsBound(NamedTuple):
+    """Above Resets in two parts: see `theory.first_falls`."""
+
+    counted: float  # rounds in which a fall was new, at most, on every path
+    penalised: float  # Resets of all others, at most, expected given the past
+
+
+@runtime_checkable
+class CountsFalls(Protocol):
+    """A primal player whose resets are bounded by the number of unsafe edges of a model where resets are expensive."""
+
+    def falls(self, mdp: FiniteMDP, problem: Problem, episodes: int, lam: Floats) -> FallsBound | None:
+        """The bound after rounds with the multipliers lam [K] and plans that are new; None where there is none."""
+
+
+@runtime_checkable
+class SharperWithModel(Protocol):
+    """A primal player whose bound on Regret is smaller if the model is known that it is certified with."""
+
+    def regret_with_model(self, mdp: FiniteMDP, problem: Problem, episodes: int, rounds: int) -> float:
+        """Above Regret after so many rounds whose plans are new."""
 
 
 @dataclass(frozen=True, eq=False)

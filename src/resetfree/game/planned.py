@@ -16,8 +16,7 @@ def depends_on_length(player: Any, problem: Problem, planned: int, rounds: int) 
     """Whether a player that was made for `planned` episodes differs from one that is made for `rounds`.
 
     >>> import resetfree as rf
-    >>> from resetfree.players.dual.constant_step import ConstantStep
-    >>> from resetfree.players.dual.projected_gradient import ProjectedGradient
+    >>> from resetfree.players.dual.online_gradient import ConstantStep, ProjectedGradient
     >>> grid = rf.make("grid-v0").problem()
     >>> [depends_on_length(player(B=2.0), grid, 600, 800) for player in (ConstantStep, ProjectedGradient)]
     [True, False]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from resetfree.players.dual.projected_gradient import ProjectedGradient
+from resetfree.players.dual.online_gradient import ProjectedGradient
 from resetfree.players.linear.linear_ucb import LinearUCB
 
 

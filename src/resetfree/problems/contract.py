@@ -167,10 +167,12 @@ class Intervention:
 
 def intervene(operator: Operator, request: Request) -> Intervention:
     """Have an operator perform a reset, and record the answer with its time; raises OperatorTimeout."""
-    asked, began = _now(), time.monotonic()
+    requested, began = _now(), time.monotonic()
     answer = operator.perform(request)
     detail = f"{request.detail}; {answer.note}" if answer.note else request.detail
-    return Intervention(0, request.why, detail, answer.who, asked, answered=_now(), seconds=time.monotonic() - began)
+    return Intervention(
+        0, request.why, detail, answer.who, requested, answered=_now(), seconds=time.monotonic() - began
+    )
 
 
 def _now() -> str:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from resetfree.core.errors import InvalidInput
 
-MOST = 10_000_000  # values of a factor that are told apart
+MOST = 10_000_000  # values of a factor that are distinguished
 NONE = -1  # in the rows of states without factors
 
 

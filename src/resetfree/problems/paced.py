@@ -49,7 +49,7 @@ class Continuing(Protocol):
 
     Optional besides: `rate` (Hz, of its sensors), `neutral` (its safe action), `timeout` (seconds), and
       arrival(seconds)  waits for the next sensors and returns when they came, in ns of the monotonic clock
-      is_held()         whether it stands still until the first command; called while nothing is commanded, so that it
+      is_held()         whether it is held until the first command; called while nothing is commanded, so that it
                         can read what came meanwhile
       release()         nothing more will be commanded before the next reset
     """
@@ -207,7 +207,7 @@ class Holding:
 
 
 def _is_held(base: Any) -> bool:
-    """Whether a world stands still until the first command; one that does not say so goes on."""
+    """Whether a world is held until the first command; one that does not say so goes on."""
     return bool(base.is_held()) if hasattr(base, "is_held") else False
 
 
@@ -298,7 +298,7 @@ class _Continuing(_Pace):
         """Send the safe action, unless it was sent."""
         if not self.silent:
             self.silent = True
-            with suppress(Exception):  # nobody may be there any more
+            with suppress(Exception):  # the other side may be gone
                 self._base.send(self._safe)
 
 

@@ -2,7 +2,7 @@
 
 Legend: V_r, V_c values of a policy, V_c^* the least reset probability over all policies, V* the best reset-free value;
 Q_r, Q_c [H, S, A] a learner's estimates, pi the softmax of alpha (Q_r - lam Q_c), V_r^Q = <pi, Q_r>, V_c^Q = <pi, Q_c>;
-r + P V and P V one step of the true model (arriving in a reset state is worth 0 and costs 1); g(y) the maximum over all
+r + P V and P V one step of the true model (arriving in a reset state has value 0 and cost 1); g(y) the maximum over all
 policies of V_r - y V_c; R_p, R_d the players' regrets.
 """
 
@@ -103,13 +103,13 @@ def _planned(mdp: FiniteMDP, q_r: Floats, q_c: Floats, lam: float, alpha: float)
 
 def _expected(mdp: FiniteMDP, h: int, after: Floats, at_reset: float) -> Floats:
     """[S, A] the mean of `after` [S] behind the transition of step h (from 0), `at_reset` where it is a reset."""
-    dead = mdp.last_reset if h == mdp.n_transitions - 1 else mdp.reset
+    is_reset = mdp.last_reset if h == mdp.n_transitions - 1 else mdp.reset
     matrix = mdp.transition.matrix(0 if mdp.transition.stationary else h)
-    return np.asarray(matrix @ np.where(dead, at_reset, after)).reshape(mdp.n_states, mdp.n_actions)
+    return np.asarray(matrix @ np.where(is_reset, at_reset, after)).reshape(mdp.n_states, mdp.n_actions)
 
 
 def composite_optimism(mdp: FiniteMDP, q_r: Floats, q_c: Floats, lam: float, alpha: float) -> list[Certificate]:
-    """If Q_r is at least, and Q_c at most, one true step of its own values, no policy is worth more than the softmax's.
+    """If Q_r is at least, and Q_c at most, one true step of its own values, no policy has more value than the softmax.
 
     Paper: Lemma 3 of Ghosh et al., for any comparator: the composite of one episode, whose sum over episodes is T_1.
 

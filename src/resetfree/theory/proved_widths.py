@@ -84,7 +84,7 @@ from resetfree.theory.certificates.anytime import resets_upper
 SETS = "intervals of all sets of next states"
 CORNERS = "the determinants of the data, and corners in place of a cover"
 CONCENTRATION, EACH_SUM = 0.75, 0.125  # of p
-ENOUGH = 1e-13  # a step of Newton's method that is not worth another one
+ENOUGH = 1e-13  # a step of Newton's method that needs no other after it
 
 
 @jit
@@ -139,6 +139,12 @@ class IntervalWidth(NamedTuple):
 @jit
 def radius(width: IntervalWidth, n: int) -> float:
     """x_n = (L + log(2 sqrt(n))) / n, the radius of the intervals in kl after n >= 1 samples."""
+    return width.part * (width.log_term + log(2.0) + 0.5 * log(n)) / n
+
+
+@jit
+def radius_at(width: IntervalWidth, n: float) -> float:
+    """x_n for a real n >= 1, as proofs need it; the same radii for whole numbers."""
     return width.part * (width.log_term + log(2.0) + 0.5 * log(n)) / n
 
 

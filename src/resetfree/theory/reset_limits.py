@@ -13,7 +13,7 @@ states, stationary ones. The learner may know n, A, T, the class and Assumption 
 class and a path of positive probability on which it is reset at least min(K, N (A - 1)) times; a randomised learner is,
 in some problem, with positive probability.
   Proof. In each node all actions but one fall; the one that does not leads from (h, s) to (h + 1, s) and from the last
-  step to s + 1, after the last state to 0 (if nodes are states: from s to s + 1). Nobody need ever fall, so Assumption
+  step to s + 1, after the last state to 0 (if nodes are states: from s to s + 1). No fall is necessary, so Assumption
   1 holds. Restarts are uniform over the n states. Which action is the one is decided while the learner plays: each
   action that it tries for the first time in a node falls, unless it is the last one of the node. Take the path on which
   restarts are in state 0 until all its nodes have shown A - 1 falls, then in 1, and so on. Each episode meets a node in
@@ -57,7 +57,7 @@ from dataclasses import dataclass
 from resetfree.core.settings import Count, check
 from resetfree.problems.finite.mdp import FiniteMDP, check_model
 from resetfree.problems.finite.safety import feasibility, unsafe_pairs
-from resetfree.theory.renamed import RenamedLimit, renamed_limit
+from resetfree.theory.permutation_bound import PermutationBound, permutation_bound
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Limit:
     episodes: int  # from which K on it is expected
     unsafe: int  # unsafe pairs (s, a) or triples (h, s, a) of this problem: elimination's bound on it
     feasible: bool  # whether Assumption 1 holds here, so that the problem is one of the class
-    renamed: RenamedLimit | None  # over this problem with its actions named anew, on some path; None if not known
+    renamed: PermutationBound | None  # over this problem with its actions named anew, on some path; None if not known
 
     @property
     def promised(self) -> int | None:
@@ -126,7 +126,7 @@ def limit(mdp: FiniteMDP) -> Limit:
         episodes=needed(nodes, mdp.n_actions - 1, mdp.n_transitions),
         unsafe=unsafe,
         feasible=bool(finding.holds),
-        renamed=renamed_limit(mdp) if finding.holds else None,
+        renamed=permutation_bound(mdp) if finding.holds else None,
     )
 
 

@@ -12,11 +12,8 @@ from numpy.typing import NDArray
 from resetfree.core.errors import InvalidInput
 from resetfree.core.state import dump, load
 from resetfree.game.contract import DualPlayer, Plan, Round
-from resetfree.players.dual.adagrad import AdagradNorm
-from resetfree.players.dual.constant_step import ConstantStep
 from resetfree.players.dual.multiplier_functions import FeasibleSet, Space, functions
-from resetfree.players.dual.optimistic_gradient import OptimisticGradient
-from resetfree.players.dual.projected_gradient import ProjectedGradient
+from resetfree.players.dual.online_gradient import AdagradNorm, ConstantStep, OptimisticGradient, ProjectedGradient
 from resetfree.problems.contract import Episode, Problem
 from resetfree.problems.features import Features, discover, make_features
 from resetfree.theory.sets import Ball, OrthantBall

@@ -14,8 +14,8 @@ import resetfree as rf
 from resetfree.game.contract import Plan, Round
 from resetfree.players.dual.constant_penalty import ConstantPenalty
 from resetfree.players.elimination.shared_elimination import SharedElimination
+from resetfree.players.elimination.shared_risk import DOUBT, Falls, SharedState, preferred_sets, suspected, twin_edges
 from resetfree.players.elimination.support_elimination import SupportElimination
-from resetfree.players.elimination.twin_danger import DOUBT, Falls, SharedState, preferred_sets, suspected, twin_edges
 from resetfree.problems.contract import Episode
 from resetfree.problems.finite.contexts import with_contexts
 

@@ -14,7 +14,7 @@ from resetfree.core.errors import InvalidInput
 from resetfree.game.contract import Round
 from resetfree.game.loop import Game, begin, play
 from resetfree.players.dual.constant_penalty import ConstantPenalty
-from resetfree.players.dual.projected_gradient import ProjectedGradient
+from resetfree.players.dual.online_gradient import ProjectedGradient
 from resetfree.players.linear.greedy_composite import GreedyComposite, composite_beta, largest_betas
 from resetfree.players.linear.lsvi_ucb_pp import WeightedLSVI
 from resetfree.players.linear.perturbed_history import PerturbedHistory

@@ -18,7 +18,7 @@ from resetfree.game.contract import DualPlayer, Plan, PrimalPlayer, Round
 from resetfree.game.loop import begin, play
 from resetfree.players.dual.constant_penalty import ConstantPenalty
 from resetfree.players.dual.one_multiplier import OneMultiplier
-from resetfree.players.dual.projected_gradient import ProjectedGradient
+from resetfree.players.dual.online_gradient import ProjectedGradient
 from resetfree.players.dual.virtual_queue import VirtualQueue
 from resetfree.players.linear.ghosh_softmax import GhoshSoftmax
 from resetfree.players.method import Method, Setting, own_methods

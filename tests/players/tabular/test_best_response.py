@@ -9,7 +9,7 @@ from tests.property.random_mdps import rough_mdp, sparse_policy
 import resetfree as rf
 from resetfree.core.errors import InvalidInput, NotCertifiable
 from resetfree.game.loop import begin, play
-from resetfree.players.dual.projected_gradient import ProjectedGradient
+from resetfree.players.dual.online_gradient import ProjectedGradient
 from resetfree.players.tabular.best_response import BestResponse
 from resetfree.theory.oracle.dynamic_programming import best_response, evaluate, solve
 from resetfree.theory.oracle.exact import Evaluator

@@ -18,7 +18,7 @@ from resetfree.core.errors import InvalidInput
 from resetfree.core.state import dump, load
 from resetfree.game.contract import PrimalPlayer, Round
 from resetfree.game.loop import Game, begin, play
-from resetfree.players.dual.projected_gradient import ProjectedGradient
+from resetfree.players.dual.online_gradient import ProjectedGradient
 from resetfree.players.elimination.elimination_sets import EliminationState, LargeEliminationState
 from resetfree.players.elimination.support_elimination import SupportElimination
 from resetfree.players.linear import linear_ucb

@@ -15,7 +15,7 @@ import resetfree as rf
 from resetfree.core.errors import InvalidInput, NotCertifiable
 from resetfree.game.contract import PrimalPlayer, Round
 from resetfree.game.loop import begin, play
-from resetfree.players.dual.projected_gradient import ProjectedGradient
+from resetfree.players.dual.online_gradient import ProjectedGradient
 from resetfree.players.tabular.best_response import BestResponse
 from resetfree.players.tabular.politex import Politex
 from resetfree.players.testing.trial_problems import Scripted

@@ -96,7 +96,7 @@ def test_rewards_are_scaled_and_the_original_return_is_kept(line: Any) -> None:
 
 def test_functions_of_the_user_that_raise_are_named(line: Any) -> None:
     for options, sentence in (
-        ({"reset_when": lambda o, r, t, i: i["nothing"]}, "could not be judged: its 'reset_when' raised KeyError"),
+        ({"reset_when": lambda o, r, t, i: i["nothing"]}, "could not be classified: its 'reset_when' raised KeyError"),
         ({"reset_when": lambda o, r, t, i: None}, "'reset_when' must return True or False, and returned None"),
         ({"reward": lambda o, r, t, i: 1 / 0}, "its 'reward' raised ZeroDivisionError"),
         ({"reward": lambda o, r, t, i: np.nan}, "gave the reward nan"),

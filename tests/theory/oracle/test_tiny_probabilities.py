@@ -15,7 +15,7 @@ from tests.property.strategies import exact, finite_problems
 
 from resetfree import AssumptionViolated, FiniteMDP, certify_problem, make, solve
 from resetfree.problems.finite import backward as planning
-from resetfree.theory.oracle import wide
+from resetfree.theory.oracle import extended_range
 from resetfree.theory.oracle.dynamic_programming import may_underflow, temptation
 from resetfree.theory.oracle.fractions import solve_exactly
 from resetfree.theory.oracle.linear_program import best_value, unseen_value
@@ -94,13 +94,13 @@ def test_the_claims_about_multipliers_can_still_fail() -> None:
 
 @exact(100)
 @given(mdp=finite_problems())
-def test_wide_numbers_are_floats_bit_for_bit_where_nothing_underflows(mdp: FiniteMDP) -> None:
+def test_extended_numbers_are_floats_bit_for_bit_where_nothing_underflows(mdp: FiniteMDP) -> None:
     answer = solve(mdp)
     assert not may_underflow(mdp)
     floats = planning.newton_multipliers(mdp.model, answer.policy, answer.starts)
-    assert np.array_equal(floats, wide.newton_multipliers(mdp.model, answer.policy, answer.starts))
+    assert np.array_equal(floats, extended_range.newton_multipliers(mdp.model, answer.policy, answer.starts))
     policy, v_r, v_c = np.empty_like(answer.policy), np.empty(mdp.n_states), np.empty(mdp.n_states)
-    wide.best_restricted(mdp.model, answer.safe.layers, answer.safe.layer_of_step, policy, v_r, v_c)
+    extended_range.best_restricted(mdp.model, answer.safe.layers, answer.safe.layer_of_step, policy, v_r, v_c)
     assert np.array_equal(policy, answer.policy)
     assert np.array_equal(v_r[answer.feasible], answer.value[answer.feasible])
     assert np.array_equal(v_c[~mdp.reset], answer.cost[~mdp.reset])

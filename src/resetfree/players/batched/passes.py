@@ -390,11 +390,11 @@ def choose(weights: list[Array], u: Array) -> Array:
 
 def evaluate_step(shape: Shape, tables: Tables, h: Any, weights: list[Array], after: Values) -> Values:
     """V_r and V_c at step h of a policy on the model, from those at step h + 1."""
-    dead = tables.reset
+    is_reset = tables.reset
     if shape.end_resets:
-        dead = jnp.where(jnp.asarray(h) == shape.n_transitions - 1, tables.last_reset, dead)
-    after_r = jnp.where(dead[:, None], 0.0, after[0])
-    after_c = jnp.where(dead[:, None], 1.0, after[1])
+        is_reset = jnp.where(jnp.asarray(h) == shape.n_transitions - 1, tables.last_reset, is_reset)
+    after_r = jnp.where(is_reset[:, None], 0.0, after[0])
+    after_c = jnp.where(is_reset[:, None], 1.0, after[1])
     successor, probability, reward = (layer(x, h) for x in (tables.successor, tables.probability, tables.reward))
     moves = jnp.asarray(h) < shape.n_transitions
     v_r = v_c = jnp.zeros_like(after_r)

@@ -143,10 +143,12 @@ class Beliefs:
         (fatal, fall), shape = self.by_rules[:, a], self.fatal.shape[:2]
         fell = bool(self.recorded[0, :, a].any())
         if self.landings is not None and share > 0.0:
-            told = self.landings.falls[:, a] >= 0.0
-            places = np.where(told, self.landings.falls[:, a], self._usual()[a])
-            mixed = (1.0 - share) * fall + share * places
-            fatal = np.where(told, (1.0 - share) * fatal + share * self.landings.fatal[:, a], np.maximum(fatal, mixed))
+            stated = self.landings.falls[:, a] >= 0.0
+            by_place = np.where(stated, self.landings.falls[:, a], self._usual()[a])
+            mixed = (1.0 - share) * fall + share * by_place
+            fatal = np.where(
+                stated, (1.0 - share) * fatal + share * self.landings.fatal[:, a], np.maximum(fatal, mixed)
+            )
             fall = mixed
         elif not fell:
             return

@@ -33,7 +33,7 @@ LIKELY = 0.9  # belief from which a place counts as that of a fall that was not 
 PASSES = 3  # over falls that share places
 UNSEEN = 0.2  # edges that an action is taken to have had of the ways of the others
 TINY = 1e-9
-WAYS = 24  # differences that are told apart
+WAYS = 24  # differences that are distinguished
 REGULAR = 2  # edges for each difference, from which effects count as the same everywhere
 MANY = 32  # levels of a factor from which only some of them are tests
 LARGEST_RULES = 4000
@@ -135,11 +135,13 @@ class Landings:
         self._unseen_falls(edges, bad, label)
         self._set_labels(label)
         self._believe()
-        likely = np.array([t for places in self._unsure for t in places if self.belief[t] >= LIKELY], dtype=np.int64)
+        likely = np.array(
+            [t for candidates in self._unsure for t in candidates if self.belief[t] >= LIKELY], dtype=np.int64
+        )
         if len(likely):
             label = label.copy()
             label[likely] = 1
-            self._unsure = [places for places in self._unsure if not any(label[t] > 0 for t in places)]
+            self._unsure = [candidates for candidates in self._unsure if not any(label[t] > 0 for t in candidates)]
             self._set_labels(label)
             self._believe()
 
@@ -185,19 +187,19 @@ class Landings:
         """
         if not self._unsure:
             return
-        places = sorted({t for one in self._unsure for t in one})
-        number = {t: i for i, t in enumerate(places)}
-        weights = np.zeros((len(self._unsure), len(places)))
+        candidates = sorted({t for one in self._unsure for t in one})
+        number = {t: i for i, t in enumerate(candidates)}
+        weights = np.zeros((len(self._unsure), len(candidates)))
         for i, one in enumerate(self._unsure):
             for t, share in one.items():
                 weights[i, number[t]] = share
-        prior = np.clip(self.belief[places], TINY, 1.0 - TINY)
+        prior = np.clip(self.belief[candidates], TINY, 1.0 - TINY)
         odds, belief = np.log(prior / (1.0 - prior)), prior
         for _ in range(PASSES):
             others = np.maximum((weights @ belief)[:, None] - weights * belief, TINY)
             gain = np.where(weights > 0.0, np.log(weights + others) - np.log(others), 0.0).sum(axis=0)
             belief = 1.0 / (1.0 + np.exp(-(odds + gain)))
-        self.belief[places] = belief
+        self.belief[candidates] = belief
 
     def _effects(self, edges: Edges) -> None:
         """Differences, the most frequent first, and how often each action showed each."""
@@ -248,9 +250,9 @@ class Landings:
         fell = np.flatnonzero(bad[edges.after] & ~self._placed[edges.after] & self._placed[edges.states])
         cases = []
         for s, a in zip(edges.states[fell].tolist(), edges.actions[fell].tolist(), strict=True):
-            places = {int(self.target[d, s]): float(self.risked[a, d]) for d in np.flatnonzero(self.risked[a])}
-            cases.append({t: share for t, share in places.items() if label[t] >= 0})
-        for places in cases:
-            if len(places) == 1:
-                label[[*places]] = 1
-        self._unsure = [places for places in cases if places and not any(label[t] > 0 for t in places)]
+            candidates = {int(self.target[d, s]): float(self.risked[a, d]) for d in np.flatnonzero(self.risked[a])}
+            cases.append({t: share for t, share in candidates.items() if label[t] >= 0})
+        for candidates in cases:
+            if len(candidates) == 1:
+                label[[*candidates]] = 1
+        self._unsure = [candidates for candidates in cases if candidates and not any(label[t] > 0 for t in candidates)]

@@ -37,11 +37,11 @@ def with_exceptions(landings: Landings, edges: Edges, times: NDArray[np.int64]) 
     deadly = landings.label[edges.after] > 0
     shown = np.zeros(fatal.shape, dtype=np.bool_)
     shown[edges.states[deadly], edges.actions[deadly]] = True
-    told = (times > 0) & ~shown & (fatal > HALF)
-    prior = np.minimum(fatal[told], FIRM)
-    hidden = prior * (1.0 - falls[told] / fatal[told]) ** times[told]
+    survived = (times > 0) & ~shown & (fatal > HALF)
+    prior = np.minimum(fatal[survived], FIRM)
+    hidden = prior * (1.0 - falls[survived] / fatal[survived]) ** times[survived]
     belief = fatal.copy()
-    belief[told] = hidden / (hidden + 1.0 - prior)
+    belief[survived] = hidden / (hidden + 1.0 - prior)
     return belief
 
 
@@ -77,7 +77,7 @@ class LargeRuleState(LargeEliminationState):
     def plan(self, s1: State, bonus: Bonus) -> Plan:
         """The optimistic plan inside what is not held back; if a test is due and has something to gain, a test.
 
-        As long as all pairs pay alike, only a new state is worth anything, or else a new pair: no bonus is given. Then
+        As long as all pairs pay alike, only a new state has a value, or else a new pair: no bonus is given. Then
         rewards that are known count as well; every eighth plan is that of the counts, for effects that are wrong.
         """
         found = self.refresh()

@@ -97,7 +97,7 @@ class RuleState(EliminationState):
             version = (*map(np.count_nonzero, marks), *self.doomed.tolist())
             if version != self.looked_at:
                 self.looked_at = version
-                landings.learn(self._edges(), *self._places())
+                landings.learn(self._edges(), *self._survived_and_deadly())
             elif not news:
                 return
             self.beliefs.with_landings(self.forecasts)
@@ -122,7 +122,7 @@ class RuleState(EliminationState):
         _, states, actions, slot = np.nonzero(self.data.seen)
         return Edges(states, actions, self.data.successor[0, states, actions, slot].astype(np.int64))
 
-    def _places(self) -> tuple[Bools, Bools]:
+    def _survived_and_deadly(self) -> tuple[Bools, Bools]:
         """[S] the places that were survived, and those that are deadly.
 
         Where the end of an episode can be a reset by itself, to pass a place says nothing, and one in which it was is
@@ -147,24 +147,24 @@ class RuleState(EliminationState):
         """
         self.refresh()
         data = self.data
-        places = None if self.beliefs is None else self.beliefs.landings
-        self.alike = self.alike and (places is None or all_alike(data))
-        if places is not None and self.alike and (news := self._search(s1, bonus, places)) is not None:
+        landings = None if self.beliefs is None else self.beliefs.landings
+        self.alike = self.alike and (landings is None or all_alike(data))
+        if landings is not None and self.alike and (news := self._search(s1, bonus, landings)) is not None:
             return news
         plan = data.plan(s1, bonus, self.cautious)
         # Where moves are relative, a test waits for 4^(m + 1) episodes as long as there is a reward to live on.
-        opened = self._opened(s1, self.alike or (places is not None and plan.upper < self._living()))
+        opened = self._opened(s1, self.alike or (landings is not None and plan.upper < self._living()))
         test = plan if opened is None else data.plan(s1, bonus, opened)
         return test if test.upper > plan.upper + TIE else plan
 
-    def _search(self, s1: State, bonus: Bonus, places: Landings) -> Plan | None:
+    def _search(self, s1: State, bonus: Bonus, landings: Landings) -> Plan | None:
         """The way to a new state, None if there is none."""
-        found = filled(self.data, places, self._visited())
+        found = filled(self.data, landings, self._visited())
         if found is None:
             return None
         counts, nothing = found
-        plain = bonus._replace(log_term=0.0, noise=0.0)  # nothing but a new state is worth anything
-        opened = self._opened(s1, needy=True)
+        plain = bonus._replace(log_term=0.0, noise=0.0)  # only a new state has a value
+        opened = self._opened(s1, urgent=True)
         for sets in (self.cautious,) if opened is None else (self.cautious, opened):
             if (news := self.data.plan(s1, plain, sets, counts=counts)).upper > nothing + TIE:
                 return news
@@ -174,13 +174,13 @@ class RuleState(EliminationState):
         """What an episode must promise to be lived on: a share of one that always earns the most that was seen."""
         return LIVING * self.data.horizon * float(mean_pay(self.data).max())
 
-    def _opened(self, s1: State, needy: bool) -> Bools | None:
+    def _opened(self, s1: State, urgent: bool) -> Bools | None:
         """The cautious actions and the least suspect within reach of the others; None if no test is due, or none is.
 
-        It waits as many times longer as its odds say, at most PATIENCE times; who is needy does not.
+        It waits as many times longer as its odds say, at most PATIENCE times, unless it is urgent.
         """
         data, found = self.data, self.beliefs
-        wait = doubled(self.confirmed if needy else 2 * self.confirmed + 2)
+        wait = doubled(self.confirmed if urgent else 2 * self.confirmed + 2)
         if found is None or self.idle < wait or (self.idle - wait) % LOOKED_AT:
             return None
         where = (int(s1), data.n_transitions, data.horizon, data.successor, data.seen, data.known)
@@ -188,7 +188,7 @@ class RuleState(EliminationState):
         if least > 1.0 + TIE:
             return None
         odds = least / max(1.0 - least, TIE)
-        if not needy and self.idle < wait * min(max(odds, 1.0), PATIENCE):
+        if not urgent and self.idle < wait * min(max(odds, 1.0), PATIENCE):
             return None
         return np.asarray(self.cautious | (self.allowed & (found.fatal <= least)))
 
@@ -348,8 +348,10 @@ class RuleElimination(TakesEpisodes, EliminationPlayer):
     def decisions(self, state: RuleState | LargeEliminationState) -> list[Decision]:
         """The rules that it has learned, in words."""
         if isinstance(state, LargeEliminationState):
-            places = state.refresh() if isinstance(state, LargeRuleState) else None
-            return [] if places is None or not (places.label > 0).any() else [Decision(state.data.k, places.words())]
+            landings = state.refresh() if isinstance(state, LargeRuleState) else None
+            return (
+                [] if landings is None or not (landings.label > 0).any() else [Decision(state.data.k, landings.words())]
+            )
         state.refresh()
         found = state.beliefs
         if found is None:

@@ -1,6 +1,6 @@
 """Support elimination where steps or tasks differ: what fell at one of them is held back at the others.
 
-Legend: see `twin_danger`.
+Legend: see `shared_risk`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import ClassVar
 from resetfree.game.capabilities import Partner, Suited
 from resetfree.players.elimination.elimination_players import EliminationPlayer
 from resetfree.players.elimination.elimination_sets import EliminationState, LargeEliminationState
-from resetfree.players.elimination.twin_danger import SharedState
+from resetfree.players.elimination.shared_risk import SharedState
 from resetfree.players.requirements import TakesEpisodes
 from resetfree.problems.contract import Problem
 

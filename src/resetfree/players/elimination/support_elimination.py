@@ -7,15 +7,23 @@ observed successors all lie in W. The true safe sets lie inside the learned ones
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import log, sqrt
 from typing import ClassVar, cast
 
-from resetfree.game.capabilities import Partner, Suited
+import numpy as np
+
+from resetfree.game.capabilities import Partner, PrimalRegretBound, Suited
 from resetfree.players.batched import BatchedForm
 from resetfree.players.elimination.elimination_players import EliminationPlayer
 from resetfree.players.elimination.elimination_sets import EliminationState
 from resetfree.players.method import Method, penalised
 from resetfree.players.requirements import TakesEpisodes
+from resetfree.players.tabular.count_players import TIE, noise_of
 from resetfree.problems.contract import Problem
+from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.theory.certificates.anytime import DELTA
+from resetfree.theory.proved_widths import log_corners
+from resetfree.theory.visit_sums import CellKinds, bonus_distance, cells_of, sum_over_steps
 
 
 @dataclass(frozen=True)
@@ -83,6 +91,40 @@ class SupportElimination(TakesEpisodes, EliminationPlayer):
             Method("support elimination", "ours", text, tuned, rank=31, guaranteed=True),
             Method(name, "ours", same, proved, rank=31, widths=(), guaranteed=True),
         ]
+
+    def primal_regret_bound(self, problem: Problem, episodes: int, rounds: int) -> PrimalRegretBound | None:
+        """Regret <= D with probability 1 - p - delta, by sums over visits; only with the width of its proof.
+
+        V* <= V^k, as pi* is among the allowed actions, and V^k - V^{pi^k} is the expected sum of what a step adds: the
+        bonus, and how far Phat V^k is from P V^k. V^k depends on the data, so that is for all sets of next states at
+        once, with delta/2; delta/2 is for the sums (`theory.visit_sums`). R_p is Regret and lam times Resets.
+        """
+        assert problem.n_states is not None
+        pairs, M = problem.n_states * problem.n_actions, log_corners(problem.n_states)
+        alike = CellKinds([np.empty(0)], np.array([pairs]), M + log(pairs))
+        return self._bound(problem, episodes, rounds, [alike] * problem.horizon)
+
+    def regret_with_model(self, mdp: FiniteMDP, problem: Problem, episodes: int, rounds: int) -> float:
+        """The same with what the model says of each pair: sets of outcomes that are possible, and their probability."""
+        steps = range(1, mdp.horizon + 1)
+        cells = [cells_of(mdp, 1)] * mdp.horizon if mdp.stationary else [cells_of(mdp, h) for h in steps]
+        found = self._bound(problem, episodes, rounds, cells)
+        assert found is not None
+        assert found.regret is not None
+        return found.regret
+
+    def _bound(self, problem: Problem, episodes: int, rounds: int, cells: list[CellKinds]) -> PrimalRegretBound | None:
+        if self.width != "theory":
+            return None
+        pooled = problem.stationary if self.pooled is None else self.pooled
+        L, noise = self._log_term(problem, episodes, pooled), noise_of(problem, self.noise, self.width)
+        layers = cells[:1] if pooled else cells
+        log_term = max(one.log_sets for one in layers) + log(len(layers) / (DELTA / 2))
+        extra = None if noise == 0 else lambda n: 2 * noise * sqrt(2 * L / n)  # of the mean, and of the bonus
+        distance = bonus_distance(log_term, L)
+        sums = sum_over_steps(cells, distance, pooled=pooled, rounds=rounds, noise=extra, delta=DELTA / 2)
+        D = sums + rounds * problem.horizon * TIE  # of equally good actions it takes any
+        return PrimalRegretBound(D, regret=D, pays_resets=True, chance=DELTA)
 
     def _claim(self) -> tuple[bool, str]:
         """Optimism is proved with the proved width only."""

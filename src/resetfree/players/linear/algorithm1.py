@@ -1,7 +1,7 @@
 """Algorithm 1 of the paper, its primal player line by line in plain NumPy: softmax of optimistic least-squares values.
 
 The numbers at the right are the lines of the paper's Algorithm 1. `game.loop` plays lines 3 and 4, and
-`dual.projected_gradient` has lines 9 to 11. As analysed, the pass of lines 12 to 20 is made at the start of an episode,
+`dual.online_gradient` has lines 9 to 11. As analysed, the pass of lines 12 to 20 is made at the start of an episode,
 with the multiplier of that start, and values are averages under the softmax of the same Q; `lagged` averages with the
 old policy, as printed. `linear_ucb` is the same player in compiled code, with all widths and for large problems.
 

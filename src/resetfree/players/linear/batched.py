@@ -179,8 +179,8 @@ class Softmax:
         alpha = given["alpha"] * k if self.anytime else given["alpha"]
 
         def step(values: Values, h: Any) -> tuple[Values, list[Array]]:
-            dead = known_at(shape, data.known, data.known_last, h)
-            v_r, v_c = jnp.where(dead, 0.0, values[0]), jnp.where(dead, 1.0, values[1])
+            is_reset = known_at(shape, data.known, data.known_last, h)
+            v_r, v_c = jnp.where(is_reset, 0.0, values[0]), jnp.where(is_reset, 1.0, values[1])
             [mean_r], [mean_c], width2 = self.ridge.regress(
                 tables, given["phi"], given["reg"], data, h, with_pay=[v_r], without=[v_c]
             )
@@ -237,9 +237,9 @@ class Greedy:
         (shape, tables, given), lam = scene, turn.lam
 
         def step(values: Values, h: Any) -> tuple[Values, Array]:
-            dead = known_at(shape, state.known, state.known_last, h)
-            v, v_r = jnp.where(dead, -lam, values[0]), jnp.where(dead, 0.0, values[1])
-            v_c = jnp.where(dead, 1.0, values[2])
+            is_reset = known_at(shape, state.known, state.known_last, h)
+            v, v_r = jnp.where(is_reset, -lam, values[0]), jnp.where(is_reset, 0.0, values[1])
+            v_c = jnp.where(is_reset, 1.0, values[2])
             [mean, mean_r], [mean_c], width2 = self.ridge.regress(
                 tables, given["phi"], given["reg"], state, h, with_pay=[v, v_r], without=[v_c]
             )

@@ -13,9 +13,10 @@ from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import PositiveInt, check
 from resetfree.game.loop import FEEDBACK, Game
 from resetfree.players.dual.multiplier_functions import Line
-from resetfree.players.dual.projected_gradient import ProjectedGradient
+from resetfree.players.dual.online_gradient import ProjectedGradient
+from resetfree.players.linear.intervals import IntervalState, interval_plan
 from resetfree.players.linear.linear_ucb import LinearState, LinearUCB
-from resetfree.players.linear.proved import DeterminantState, IntervalState, interval_plan
+from resetfree.players.linear.proved import DeterminantState
 from resetfree.players.linear.ridge import Regression, learn_counted, softmax_plan
 from resetfree.players.tabular.counts import Counts, count
 from resetfree.problems.contract import Problem
@@ -144,12 +145,12 @@ def interval_rounds(
     """As many rounds as `out` has rows, with intervals of all sets; returns the next start and theta."""
     horizon, n_states, n_actions = len(g.caps), len(c.known), c.tried.shape[2]
     policy, q_r, q_c = np.empty((3, horizon, n_states, n_actions))
-    v_r, v_c = np.empty(n_states), np.empty(n_states)
+    v_r, v_c, every = np.empty(n_states), np.empty(n_states), np.empty((0, 0, 0), dtype=np.bool_)
     t = room(horizon, n_states)
     for i in range(len(out.lam)):
         k, lam = first + i, multiplier(g, theta, s1)
         alpha = g.alpha * k if g.anytime else g.alpha
-        interval_plan(c, g.model.n_transitions, width, alpha, lam, g.caps, policy, q_r, q_c, v_r, v_c)
+        interval_plan(c, g.model.n_transitions, width, alpha, lam, g.caps, every, policy, q_r, q_c, v_r, v_c)
         out.s1[i], out.lam[i], out.v_r[i], out.v_c[i] = s1, lam, v_r[s1], v_c[s1]
         theta, n, seen, s1 = play_round(g, k, policy, theta, u[i], t, out, i)
         count(c, 0, t.states[:seen], t.actions[:n], t.rewards[:n])

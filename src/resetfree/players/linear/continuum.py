@@ -308,7 +308,7 @@ def on_continuum(problem: Problem) -> bool:
 
 
 def plans_rarely(switching: Literal["every", "rare"] | None, problem: Problem, name: str) -> bool:
-    """Whether plans are kept: by default on a continuum, where a pass reads every transition; else as asked."""
+    """Whether plans are kept, as `switching` says; by default on a continuum, where a pass reads every transition."""
     if switching == "rare" and not on_continuum(problem):
         raise InvalidInput(
             f"The 'switching' of {name} must be every for finite states. Got 'rare' for '{problem.name}' instead."

@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput, NotCertifiable
 from resetfree.core.settings import Bound, NonNegative, Positive, Probability, Range
-from resetfree.game.capabilities import Partner, PlanAges, PrimalRegretBound, Proof, Suited
+from resetfree.game.capabilities import FallsBound, Partner, PlanAges, PrimalRegretBound, Proof, Suited
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
 from resetfree.players.batched import BatchedForm
 from resetfree.players.linear.continuum import ContinuumState, no_states, on_continuum, plans_rarely
-from resetfree.players.linear.proved import Covers, Determinants, DeterminantState, Intervals, IntervalState, whole_pass
+from resetfree.players.linear.intervals import Intervals, IntervalState
+from resetfree.players.linear.proved import Covers, Determinants, DeterminantState, whole_pass
 from resetfree.players.linear.regression import (
     HasRidge,
     Regressed,
@@ -39,6 +40,7 @@ from resetfree.players.tabular.large_problems import SoftmaxPass
 from resetfree.players.tabular.lazy_passes import Widths
 from resetfree.players.tabular.sparse_counts import SMALL, SeenCounts
 from resetfree.problems.contract import Episode, Problem, State
+from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.theory.delay import delays, doubled_rounds
 from resetfree.theory.widths import paper_beta, softmax_alpha, theory_beta
 
@@ -329,17 +331,40 @@ class LinearUCB(HasRidge, PrimalPlayer[AnyState]):
         softmax = tempered * H * log(A) / alpha if A > 1 else 0.0
         if self.width == "proved":
             widths = self.proved(problem, episodes).regret(rounds, late)
-            return widths._replace(most=float(softmax + widths.most))
+            assert widths.regret is not None
+            return widths._replace(most=float(softmax + widths.most), regret=float(softmax + widths.regret))
         beta_r, beta_c = self.betas(problem, episodes)
         # sum |phi|^2_{Lam^-1} <= factor d ln(1 + K / (d reg)), since x <= factor ln(1 + x) up to 1/reg (theorem: 1).
         factor = 2.0 if reg >= 1 else 1 / (reg * log(1 + 1 / reg))
-        bonuses = 2 * (beta_r + B * beta_c) * H * sqrt(factor * d * rounds * log(1 + rounds / (d * reg)))
-        if plans_rarely(self.switching, problem, self.name):
-            bonuses *= sqrt(2.0)  # no determinant has doubled since a plan was made
-        if late:
-            bonuses = sqrt(2.0) * bonuses + (H + B) * doubled_rounds(late, H * d * log(1 + rounds / (d * reg)))
-        chance = 2 * (H + B) * sqrt(max(rounds, episodes) * H * log(2 / self.p))
-        return PrimalRegretBound(float(softmax + bonuses + chance), any_weights=True)
+        grown = log(1 + rounds / (d * reg))
+        kept = 2.0 if plans_rarely(self.switching, problem, self.name) else 1.0  # how far a determinant may have grown
+
+        def over(beta: float, most: float) -> float:
+            bonuses = 2 * beta * H * sqrt(kept * factor * d * rounds * grown)
+            if late:
+                bonuses = sqrt(2.0) * bonuses + most * doubled_rounds(late, H * d * grown)
+            return float(softmax + bonuses + 2 * most * sqrt(max(rounds, episodes) * H * log(2 / self.p)))
+
+        return PrimalRegretBound(over(beta_r + B * beta_c, H + B), any_weights=True, regret=over(beta_r, H))
+
+    def regret_with_model(self, mdp: FiniteMDP, problem: Problem, episodes: int, rounds: int) -> float:
+        """The softmax's part, and D with what the model says of each pair (width "proved", one-hot features)."""
+        found, proved = self.primal_regret_bound(problem, episodes, rounds), self.width == "proved"
+        assert found.regret is not None
+        intervals = self.proved(problem, episodes) if proved else None
+        if not isinstance(intervals, Intervals):
+            return found.regret
+        return found.regret - intervals.regret(rounds, 0).most + intervals.regret_with_model(mdp, rounds)
+
+    def falls(self, mdp: FiniteMDP, problem: Problem, episodes: int, lam: Floats) -> FallsBound | None:
+        """By unsafe edges, for intervals of all sets: see `theory.first_falls`."""
+        proved = self.proved(problem, episodes) if self.width == "proved" else None
+        alpha = self.temperature(problem, episodes)
+        if not isinstance(proved, Intervals) or alpha <= 0:
+            return None
+        of_round = alpha * (np.arange(1.0, max(len(lam), episodes) + 1) if self.anytime else np.ones(len(lam)))
+        planned = of_round[:episodes] if self.anytime else np.full(episodes, alpha)
+        return proved.falls(mdp, lam, of_round[: len(lam)], planned)
 
     def batched_form(self, problem: Problem, episodes: int) -> BatchedForm:
         """The same regression and softmax in every row."""

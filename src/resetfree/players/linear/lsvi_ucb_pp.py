@@ -233,7 +233,7 @@ def learn_by_variance(
     rewards: Floats,
     weights: Floats,  # [steps] out
 ) -> None:
-    """Add the steps taken, each weighted by one over its relative variance in [floor, 1], judged before it is added.
+    """Add the steps taken, each weighted by one over its relative variance in [floor, 1], estimated before it is added.
 
     With U = V + lam in [0, R] the relative variance is the larger of ([U^2] - [U]^2 + R [V - Vcheck]) / R^2 and
     beta width, where [.] is the regression clipped to its range.

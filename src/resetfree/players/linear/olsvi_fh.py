@@ -10,7 +10,7 @@ problems step H is followed by step 1; width scale (length + lam) and ridge scal
 memory: the exponent 1/4 and the shared regression; the length's dependence on d and on the span is left out.
 
 Legend of the compiled code: h from 0; length the steps of an artificial episode; a sample's successor is s' as usual,
-or S + s' where a reset put the agent into s', which is worth lam less.
+or S + s' where a reset put the agent into s', whose value is lam less.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ def soft_row(
 def soft_pass(
     psi: Floats,
     action: Ints,
-    dead: Bools,
+    is_reset: Bools,
     order: Ints,
     ends: Ints,
     layer_of_step: Ints,
@@ -115,7 +115,7 @@ def soft_pass(
         for i in range(ends[layer], ends[layer + 1]):
             j = order[i]
             v_r, v_c = 0.0, 0.0
-            if dead[j + 1]:
+            if is_reset[j + 1]:
                 v_c = 1.0
             elif h + 1 < horizon:
                 gram = inverse[layer_of_step[h + 1]]
@@ -181,7 +181,7 @@ def greedy_row(
 def greedy_pass(
     psi: Floats,
     action: Ints,
-    dead: Bools,
+    is_reset: Bools,
     order: Ints,
     ends: Ints,
     layer_of_step: Ints,
@@ -201,7 +201,7 @@ def greedy_pass(
         for i in range(ends[layer], ends[layer + 1]):
             j = order[i]
             v, v_r, v_c = 0.0, 0.0, 0.0
-            if dead[j + 1]:
+            if is_reset[j + 1]:
                 v, v_c = -lam, 1.0
             elif h + 1 < horizon:
                 gram = inverse[layer_of_step[h + 1]]

@@ -62,7 +62,7 @@ def plan_stored(
     psi: Floats,  # [N, d]
     action: Ints,  # [N] negative if no action was taken
     reward: Floats,  # [N]
-    dead: Bools,  # [N]
+    terminated: Bools,  # [N]
     width2: Floats,  # [N, A] squared widths
     root: Floats,  # [A, d, d] Lam_a^-1 = root_a^T root_a
     bonus: float,  # weight of a width in the composite
@@ -101,14 +101,14 @@ def plan_stored(
             for j in range(high - 1, low - 1, -1):
                 i = j - low
                 target[i, 0], target[i, 1], target[i, 2] = reward[j] + after, reward[j] + after_r, after_c
-                if dead[j]:
+                if terminated[j]:
                     moved = t > 0 or moves_last
                     after, after_r, after_c = -lam if moved else 0.0, 0.0, 1.0 if moved else 0.0
                 elif t > 0:
                     for a in range(n_actions):
                         width2_of[a] = width2[j, a]
-                        worth = q[i, a] + bonus * np.sqrt(width2_of[a])
-                        composite[a] = max(min(worth, float(t)), -lam)
+                        value = q[i, a] + bonus * np.sqrt(width2_of[a])
+                        composite[a] = max(min(value, float(t)), -lam)
                     a = choose(composite, width2_of, 0, n_actions)
                     after = composite[a]
                     after_r = max(min(q[i, n_actions + a], float(t)), 0.0)

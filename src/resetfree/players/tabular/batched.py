@@ -227,11 +227,11 @@ class Optimistic:
         prefer = self._prefer(given, state)
 
         def step(values: Values, h: Any) -> tuple[Values, Array]:
-            dead = c.known
+            is_reset = c.known
             if shape.end_resets:
-                dead = jnp.where(jnp.asarray(h) == shape.n_transitions - 1, c.known_last, c.known)
+                is_reset = jnp.where(jnp.asarray(h) == shape.n_transitions - 1, c.known_last, c.known)
             worst: tuple[Any, ...] = (-lam, 0.0, 1.0, -lam)
-            after = tuple(jnp.where(dead, w, v) for w, v in zip(worst, values, strict=False))
+            after = tuple(jnp.where(is_reset, w, v) for w, v in zip(worst, values, strict=False))
             q, q_r, q_c, low = self._estimates(scene, c, h, lam, after)
             if state.allowed is not None:
                 may = layer(state.allowed, h)

@@ -60,12 +60,12 @@ def composite_step(
     moves_on: bool,  # whether this step is followed by a transition
     x: Bonus,
     cap: float,  # H - h
-    v: Floats,  # values of the next step: those of successor t are at where[t], or at `grave` if it is dead
+    v: Floats,  # values of the next step: those of successor t are at where[t], or at `grave` if it is a reset state
     v_r: Floats,
     v_c: Floats,
     low: Floats,
     where: NDArray[np.int64] | NDArray[np.int32],
-    dead: Bools,
+    is_reset: Bools,
     grave: int,
     rows: Ints,  # [n] the row of each state of this step, -1 where nothing was tried
     known: Bools,  # [n] whether it is a reset state
@@ -111,7 +111,7 @@ def composite_step(
                     if times == 0.0:
                         break
                     t = c.successor[j]
-                    at = grave if dead[t] else where[t]
+                    at = grave if is_reset[t] else where[t]
                     mean += times * v[at]
                     mean_r += times * v_r[at]
                     mean_c += times * v_c[at]
@@ -127,7 +127,7 @@ def composite_step(
                         if times == 0.0:
                             break
                         t = c.successor[j]
-                        at = grave if dead[t] else where[t]
+                        at = grave if is_reset[t] else where[t]
                         if form == BERNSTEIN:
                             square += times * (v_r[at] - mean_r) ** 2
                         else:

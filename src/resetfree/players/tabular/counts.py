@@ -47,7 +47,7 @@ def true_values(
     horizon, n_states, n_actions = policy.shape
     next_r, next_c = np.zeros(n_states), np.zeros(n_states)
     for h in range(horizon - 1, -1, -1):
-        dead = m.last_reset if h == m.n_transitions - 1 else m.reset
+        is_reset = m.last_reset if h == m.n_transitions - 1 else m.reset
         for s in range(n_states):
             for a in range(n_actions):
                 q_r[h, s, a], q_c[h, s, a] = 0.0, 0.0
@@ -55,7 +55,7 @@ def true_values(
                     continue
                 if h < m.n_transitions:
                     row = m.row_of_step[h] + s * n_actions + a
-                    q_r[h, s, a], q_c[h, s, a] = backup(m, row, dead, next_r, next_c)
+                    q_r[h, s, a], q_c[h, s, a] = backup(m, row, is_reset, next_r, next_c)
                 q_r[h, s, a] += m.reward[m.reward_of_step[h], s, a]
         _average(policy[h], q_r[h], q_c[h], next_r, next_c)
 
@@ -75,7 +75,7 @@ def counted_values(
     next_r, next_c = np.zeros(n_states), np.zeros(n_states)
     for h in range(horizon - 1, -1, -1):
         layer = h if len(c.tried) > 1 else 0
-        dead = c.known_last if h == n_transitions - 1 else c.known
+        is_reset = c.known_last if h == n_transitions - 1 else c.known
         left = float(horizon - h)
         for s in range(n_states):
             for a in range(n_actions):
@@ -93,7 +93,7 @@ def counted_values(
                         if times == 0:
                             break
                         t = c.successor[layer, s, a, j]
-                        if dead[t]:
+                        if is_reset[t]:
                             cost += times
                         else:
                             pay += times * next_r[t]

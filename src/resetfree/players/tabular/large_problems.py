@@ -76,7 +76,7 @@ class LazyPass(LazyPolicy):
         if end > self.n_places:
             self._extend(h, end)
 
-    def places(self, h: int, numbers: Numbers) -> Numbers:
+    def places_of(self, h: int, numbers: Numbers) -> Numbers:
         """[n] the places of some numbered states at step h, where their values are."""
         self.work_out(h, numbers)
         return np.asarray(self._place[h, numbers])
@@ -140,7 +140,7 @@ class SoftmaxPass(LazyPass):
         number = self.numbers(np.array([s1]))
         if number[0] < 0:
             return self._untried, 0.0
-        at = self.places(0, number)[0]
+        at = self.places_of(0, number)[0]
         return float(self._v_r[at]), float(self._v_c[at])
 
 
@@ -200,7 +200,7 @@ class CompositePass(LazyPass):
             preference = np.where(belief <= limit, preference, -np.inf)
         actions = preference.argmax(axis=1)
         if seen.any():
-            at = self.places(h, numbers[seen])  # first: it may make the arrays longer
+            at = self.places_of(h, numbers[seen])  # first: it may make the arrays longer
             actions[seen] = self._action[at]
         return np.asarray(np.eye(self.shape[2])[actions])
 
@@ -209,7 +209,7 @@ class CompositePass(LazyPass):
         number = self.numbers(np.array([s1]))
         if number[0] < 0:
             return float(self.shape[0]), 0.0, float(self.shape[0])
-        at = self.places(0, number)[0]
+        at = self.places_of(0, number)[0]
         return float(self._v_r[at]), float(self._v_c[at]), float(self._v[at])
 
 

@@ -99,8 +99,8 @@ def composite_places(
                 may[k] = True  # nothing is safe here any more, so nothing is forbidden
             if bound and len(belief) > 0:
                 hold_back(may[k], belief[c.state[i]], limit)
-        places = place[h + 1] if h + 1 < horizon else over
-        after = (v, v_r, v_c, low, places, c.known_last if h == n_transitions - 1 else c.known, DEAD)
+        next_place = place[h + 1] if h + 1 < horizon else over
+        after = (v, v_r, v_c, low, next_place, c.known_last if h == n_transitions - 1 else c.known, DEAD)
         here, made = (rows, known, prefer, may, all_width), (v[new], v_r[new], v_c[new], low[new], action[new])
         composite_step(counted, h < n_transitions, bonus, float(horizon - h), *after, *here, *made)
 
@@ -225,7 +225,7 @@ def softmax_step(
 ) -> None:
     """Q, softmax and V in some states at step h. In states that were never seen all actions are equally good."""
     n_actions = rows.shape[1]
-    dead = c.known_last if h == n_transitions - 1 else c.known
+    is_reset = c.known_last if h == n_transitions - 1 else c.known
     after = place[h + 1] if h + 1 < len(place) else np.zeros(place.shape[1], dtype=np.int32)  # OVER
     layer, cap, keep = h if c.row.shape[1] > 1 else 0, caps[h], len(rows) > 0
     hope = max(min(x.beta_r * sqrt(1.0 / x.reg), cap), 0.0)  # Q_r of what was never tried, which costs nothing
@@ -243,7 +243,7 @@ def softmax_step(
             begin = c.begin[r, a]
             for j in range(begin, begin + c.used[r, a]):
                 t = c.successor[j]
-                at = DEAD if dead[t] else after[t]
+                at = DEAD if is_reset[t] else after[t]
                 sum_r += c.times[j] * v_r[at]
                 sum_c += c.times[j] * v_c[at]
             inverse = 1.0 / (x.reg + c.tried[r, a])

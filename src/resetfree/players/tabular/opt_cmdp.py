@@ -185,9 +185,9 @@ def zero_budget_plan(
     next_r, next_c = np.zeros(n_states), np.zeros(n_states)
     for h in range(horizon - 1, -1, -1):
         layer = h if len(c.tried) > 1 else 0
-        dead = c.known_last if h == n_transitions - 1 else c.known
+        is_reset = c.known_last if h == n_transitions - 1 else c.known
         for t in range(n_states):
-            if dead[t]:
+            if is_reset[t]:
                 next_r[t], next_c[t] = 0.0, 1.0
         best_first = np.argsort(-next_r, kind="mergesort")
         free_first = best_first[next_c[best_first] == 0.0]

@@ -165,15 +165,15 @@ class LeaveNoTrace(PrimalPlayer[TraceState]):
             state.starts[episode.next_start] = True
         m = len(episode.actions)
         after = successors(episode)
-        dead = np.zeros(m, dtype=np.bool_)
-        dead[-1] = episode.reset
-        home = state.starts[after] & ~dead
+        terminated = np.zeros(m, dtype=np.bool_)
+        terminated[-1] = episode.reset
+        home = state.starts[after] & ~terminated
         discount = 1.0 - 0.5 / state.horizon if self.discount is None else self.discount
         walk = (episode.states[:m].astype(np.int64), episode.actions, after)
         everything = np.ones(m, dtype=np.bool_)
-        learn_backwards(state.q, state.n, *walk, episode.rewards, dead, everything, discount, self.rate)
+        learn_backwards(state.q, state.n, *walk, episode.rewards, terminated, everything, discount, self.rate)
         used = np.random.default_rng([state.seed, 1 + state.k]).random((self.members, m)) < 0.5
-        gains, ends = home.astype(np.float64), home | dead
+        gains, ends = home.astype(np.float64), home | terminated
         for i in range(self.members):
             learn_backwards(state.back[i], state.n_back[i], *walk, gains, ends, used[i], discount, self.rate)
         state.k += 1
@@ -296,11 +296,11 @@ class Medal(PrimalPlayer[MedalState]):
 
     def _learn(self, state: MedalState, episode: Episode, q: Floats, n: Ints, gains: Floats) -> None:
         m = len(episode.actions)
-        dead = np.zeros(m, dtype=np.bool_)
-        dead[-1] = episode.reset
+        terminated = np.zeros(m, dtype=np.bool_)
+        terminated[-1] = episode.reset
         discount = 1.0 - 0.5 / state.horizon if self.discount is None else self.discount
         walk = (episode.states[:m].astype(np.int64), episode.actions, successors(episode))
-        learn_backwards(q, n, *walk, gains, dead, np.ones(m, dtype=np.bool_), discount, self.rate)
+        learn_backwards(q, n, *walk, gains, terminated, np.ones(m, dtype=np.bool_), discount, self.rate)
 
     @staticmethod
     def methods() -> list[Method]:

@@ -72,15 +72,15 @@ def never_reset(problem: Problem, constants: dict[str, Any], given: str) -> Stat
 
 
 @jit
-def arrivals(c: Counts, layer: int, s: int, a: int, dead: Bools, value: Floats) -> tuple[float, float]:
-    """Empirical mean of `value` after a pair, and the share of arrivals in `dead` states, which are worth 0."""
+def arrivals(c: Counts, layer: int, s: int, a: int, is_reset: Bools, value: Floats) -> tuple[float, float]:
+    """Empirical mean of `value` after a pair, and the share of arrivals in reset states, whose value is 0."""
     pay, cost = 0.0, 0.0
     for j in range(c.seen.shape[3]):
         times = c.seen[layer, s, a, j]
         if times == 0:
             break
         t = c.successor[layer, s, a, j]
-        if dead[t]:
+        if is_reset[t]:
             cost += times
         else:
             pay += times * value[t]
@@ -90,7 +90,7 @@ def arrivals(c: Counts, layer: int, s: int, a: int, dead: Bools, value: Floats) 
 
 @jit
 def optimistic_value(
-    c: Counts, layer: int, s: int, a: int, moving: bool, left: float, beta: float, dead: Bools, after: Floats
+    c: Counts, layer: int, s: int, a: int, moving: bool, left: float, beta: float, is_reset: Bools, after: Floats
 ) -> float:
     """min(left, mean reward + mean value afterwards + beta / sqrt(n)), and `left` for a pair that was never tried."""
     n = c.tried[layer, s, a]
@@ -98,7 +98,7 @@ def optimistic_value(
         return left
     pay = c.earned[layer, s, a] / n + beta / sqrt(n)
     if moving:
-        pay += arrivals(c, layer, s, a, dead, after)[0]
+        pay += arrivals(c, layer, s, a, is_reset, after)[0]
     return float(min(max(pay, 0.0), left))
 
 
@@ -118,14 +118,14 @@ def shielded_plan(
     after = np.zeros(n_states)
     for h in range(horizon - 1, -1, -1):
         layer = h if len(c.tried) > 1 else 0
-        dead = c.known_last if h == n_transitions - 1 else c.known
+        is_reset = c.known_last if h == n_transitions - 1 else c.known
         mask = allowed[layer_of_step[h]]
         for s in range(n_states):
             free = not mask[s].any()
             v_r[s], policy[h, s] = -1.0, 0
             for a in range(n_actions):
                 if free or mask[s, a]:
-                    q = optimistic_value(c, layer, s, a, h < n_transitions, horizon - h, beta, dead, after)
+                    q = optimistic_value(c, layer, s, a, h < n_transitions, horizon - h, beta, is_reset, after)
                     if q > v_r[s]:
                         v_r[s], policy[h, s] = q, a
         after[:] = v_r
@@ -139,20 +139,20 @@ def one_step_actions(
     """The actions that a shield with one step of lookahead allows, from the support alone."""
     horizon, n_states, n_actions = allowed.shape
     for h in range(horizon):
-        dead = m.last_reset if h == m.n_transitions - 1 else m.reset
+        is_reset = m.last_reset if h == m.n_transitions - 1 else m.reset
         for s in range(n_states):
             for a in range(n_actions):
                 allowed[h, s, a] = not m.reset[s]
                 if h < m.n_transitions:
                     row = m.row_of_step[h] + s * n_actions + a
                     for j in range(m.indptr[row], m.indptr[row + 1]):
-                        if dead[m.indices[j]]:
+                        if is_reset[m.indices[j]]:
                             allowed[h, s, a] = False
 
 
 @dataclass(frozen=True)
 class OracleShield(ShieldPlayer):
-    """Shielding with known support: an optimistic learner that is let choose among the truly safe actions only.
+    """Shielding with known support: an optimistic learner that chooses among the truly safe actions only.
 
     Kept: the shield of safe reinforcement learning via shielding (Alshiekh et al. 2018), which passes exactly the
     actions after which a reset is still avoidable for certain; inside, optimistic value iteration (UCBVI, Azar et al.

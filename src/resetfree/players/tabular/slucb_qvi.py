@@ -186,15 +186,15 @@ def safe_mixture_plan(
     after, q, up = np.zeros(n_states), np.empty(n_actions), np.empty(n_actions)
     for h in range(horizon - 1, -1, -1):
         layer = h if len(c.tried) > 1 else 0
-        dead = c.known_last if h == n_transitions - 1 else c.known
+        is_reset = c.known_last if h == n_transitions - 1 else c.known
         for s in range(n_states):
             for a in range(n_actions):
-                q[a] = optimistic_value(c, layer, s, a, h < n_transitions, horizon - h, beta_r, dead, after)
+                q[a] = optimistic_value(c, layer, s, a, h < n_transitions, horizon - h, beta_r, is_reset, after)
                 n = c.moved[layer, s, a]
                 up[a] = 1.0
                 if a == safe[h, s] or h >= n_transitions:
                     up[a] = 0.0
                 elif n > 0:
-                    up[a] = min(arrivals(c, layer, s, a, dead, after)[1] + beta_c / sqrt(n), 1.0)
+                    up[a] = min(arrivals(c, layer, s, a, is_reset, after)[1] + beta_c / sqrt(n), 1.0)
             v_r[s] = best_mixture(q, up, tau, policy[h, s])
         after[:] = v_r

@@ -157,7 +157,7 @@ def reach(
     """
     horizon, n_actions = len(place), c.tried.shape[1]
     while h + 1 < horizon:
-        dead = c.known_last if h == n_transitions - 1 else c.known
+        is_reset = c.known_last if h == n_transitions - 1 else c.known
         after = place[h + 1]
         for k in range(at, bounds[h + 1]):
             r = c.row[state_at[k], h if c.row.shape[1] > 1 else 0]
@@ -167,7 +167,7 @@ def reach(
                 begin = c.begin[r, a]
                 for j in range(begin, begin + c.used[r, a]):
                     t = c.successor[j]
-                    if after[t] == 0 and not dead[t]:
+                    if after[t] == 0 and not is_reset[t]:
                         if n == len(state_at):
                             return h, k, n
                         after[t], state_at[n] = n, t

@@ -5,7 +5,7 @@ transitions and intervals of half-width sqrt(7 ln(2 S A t / delta) / (2 n)) arou
 iteration, epochs that end when some pair's count has doubled, t and the counts frozen at the start of an epoch.
 Adapted: the planning horizon is H with backward induction instead of average reward; whether a count has doubled is
 checked between episodes, as a policy is committed for an episode; arriving in a state that was seen to be a reset state
-is worth -lam (lam = 0: rewards alone); `scale` multiplies both radii. From memory: the constants 14 and 7/2.
+has value -lam (lam = 0: rewards alone); `scale` multiplies both radii. From memory: the constants 14 and 7/2.
 
 Legend of the compiled code: h from 0; n how often a pair was tried; d_p the radius of the L1 ball around its empirical
 transitions, d_r that of the interval around its mean reward, both sqrt(factor / n).
@@ -144,9 +144,9 @@ def extended_plan(
     after, row = np.zeros(n_states), np.empty(n_states)
     for h in range(horizon - 1, -1, -1):
         layer = h if len(c.tried) > 1 else 0
-        dead = c.known_last if h == n_transitions - 1 else c.known
+        is_reset = c.known_last if h == n_transitions - 1 else c.known
         for s in range(n_states):
-            if h < n_transitions and dead[s]:
+            if h < n_transitions and is_reset[s]:
                 after[s] = -lam
         order = np.argsort(after)
         for s in range(n_states):

@@ -60,13 +60,13 @@ def safe_actions(
 
 
 @jit
-def backup(m: Model, row: int, dead: Bools, v_r: Floats, v_c: Floats) -> tuple[float, float]:
-    """Expected V_r and V_c after one transition; arriving in a `dead` state is worth 0 and costs 1."""
+def backup(m: Model, row: int, is_reset: Bools, v_r: Floats, v_c: Floats) -> tuple[float, float]:
+    """Expected V_r and V_c after one transition; arriving in a reset state has value 0 and cost 1."""
     q_r = 0.0
     q_c = 0.0
     for j in range(m.indptr[row], m.indptr[row + 1]):
         s = m.indices[j]
-        if dead[s]:
+        if is_reset[s]:
             q_c += m.prob[j]
         else:
             q_r += m.prob[j] * v_r[s]
@@ -91,9 +91,9 @@ def best_restricted(
     n_actions = allowed.shape[2]
     next_r, next_c = np.zeros(n_states), np.zeros(n_states)
     for h in range(horizon - 1, -1, -1):
-        dead = m.last_reset if h == m.n_transitions - 1 else m.reset
-        for s in range(n_states):  # the values of dead states, set once instead of tested per successor
-            if dead[s]:
+        is_reset = m.last_reset if h == m.n_transitions - 1 else m.reset
+        for s in range(n_states):  # the values of reset states, set once instead of tested per successor
+            if is_reset[s]:
                 next_r[s], next_c[s] = 0.0, 1.0
         mask = allowed[layer_of_step[h]]
         for s in range(n_states):
@@ -140,7 +140,7 @@ def best_lagrangian(
     next_w, next_gain, next_c = np.zeros(n_states), np.zeros(n_states), np.zeros(n_states)
     earned, gained, cost = np.empty(n_actions), np.empty(n_actions), np.empty(n_actions)
     for h in range(len(m.row_of_step) - 1, -1, -1):
-        dead = m.last_reset if h == m.n_transitions - 1 else m.reset
+        is_reset = m.last_reset if h == m.n_transitions - 1 else m.reset
         for s in range(n_states):
             w[s], gain[s], v_c[s] = 0.0, 0.0, 0.0
             if policy.size > 0:
@@ -153,7 +153,7 @@ def best_lagrangian(
                     row = m.row_of_step[h] + s * n_actions + a
                     for j in range(m.indptr[row], m.indptr[row + 1]):
                         t = m.indices[j]
-                        if dead[t]:
+                        if is_reset[t]:
                             cost[a] += m.prob[j]
                         else:
                             earned[a] += m.prob[j] * next_w[t]
@@ -217,7 +217,7 @@ def evaluate(
     horizon, n_states, n_actions = policy.shape
     next_r, next_c = np.zeros(n_states), np.zeros(n_states)
     for h in range(horizon - 1, -1, -1):
-        dead = m.last_reset if h == m.n_transitions - 1 else m.reset
+        is_reset = m.last_reset if h == m.n_transitions - 1 else m.reset
         for s in range(n_states):
             v_r[s] = 0.0
             v_c[s] = 0.0
@@ -229,7 +229,7 @@ def evaluate(
                     continue
                 q_r, q_c = 0.0, 0.0
                 if h < m.n_transitions:
-                    q_r, q_c = backup(m, m.row_of_step[h] + s * n_actions + a, dead, next_r, next_c)
+                    q_r, q_c = backup(m, m.row_of_step[h] + s * n_actions + a, is_reset, next_r, next_c)
                 v_r[s] += weight * (q_r + m.reward[m.reward_of_step[h], s, a])
                 v_c[s] += weight * q_c
         next_r[:], next_c[:] = v_r, v_c
@@ -247,7 +247,7 @@ def may_happen(
     horizon, n_states, n_actions = policy.shape
     now, after = np.zeros(n_states, dtype=np.bool_), np.zeros(n_states, dtype=np.bool_)
     for h in range(horizon - 1, -1, -1):
-        dead = m.last_reset if h == m.n_transitions - 1 else m.reset
+        is_reset = m.last_reset if h == m.n_transitions - 1 else m.reset
         for s in range(n_states):
             now[s] = False
             if m.reset[s]:
@@ -260,7 +260,7 @@ def may_happen(
                     i = m.row_of_step[h] + s * n_actions + a
                     for j in range(m.indptr[i], m.indptr[i + 1]):
                         t = m.indices[j]
-                        hit = hit or (arrival if dead[t] else after[t])
+                        hit = hit or (arrival if is_reset[t] else after[t])
                 now[s] = now[s] or hit
         after[:] = now
     return after

@@ -29,7 +29,7 @@ def episode_ends(
         label[starts[i]] = starts[i]
     h = 0
     while h < m.n_transitions:
-        dead = m.last_reset if h == m.n_transitions - 1 else m.reset
+        is_reset = m.last_reset if h == m.n_transitions - 1 else m.reset
         after[:] = -1
         for s in range(n_states):
             if label[s] < 0:
@@ -37,7 +37,7 @@ def episode_ends(
             row = m.row_of_step[h] + s * n_actions
             for j in range(m.indptr[row], m.indptr[row + n_actions]):
                 t = m.indices[j]
-                if after[t] < 0 and not dead[t]:
+                if after[t] < 0 and not is_reset[t]:
                     after[t] = label[s]
         same = True
         for s in range(n_states):

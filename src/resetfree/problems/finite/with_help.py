@@ -29,7 +29,7 @@ def with_help(problem: FiniteMDP, price: float) -> FiniteMDP:
     asking earns -price. Rewards must lie in [0, 1], so all are scaled: (r + price) / (1 + price) for other actions, 0
     for asking. A policy without resets takes H actions, so its value is (V_r + H price) / (1 + price), and policies
     are ordered as in units of the given problem (see `original_value` for the way back). What an episode loses when a
-    reset cuts it is worth more in these units, by `price` for every action that is not taken.
+    reset cuts it has a higher value in these units, by `price` for every action that is not taken.
 
     price: what a call costs, in units of rewards: 0.5 is half of the best reward of one step. Asking also takes a step.
 
@@ -46,7 +46,7 @@ def with_help(problem: FiniteMDP, price: float) -> FiniteMDP:
     check(price, Price, "'price' of with_help")
     if not isinstance(problem, FiniteMDP):
         raise InvalidInput(
-            "Help can be asked for in finite problems; a machine or an environment is reset when it is stuck "
+            "Help can be requested in finite problems; a machine or an environment is reset when it is stuck "
             f'(ask="when-stuck" of learn). Got {type(problem).__name__} instead.'
         )
     price = float(price)
@@ -75,21 +75,21 @@ def original_value(value: T, price: float, horizon: int) -> T:
 
 
 def _with_asking(problem: FiniteMDP) -> Transitions:
-    """The transitions with one more action; asking in a reset state, which nobody can, has no successors."""
+    """The transitions with one more action; asking in a reset state, which is never possible, has no successors."""
     t, n_states, width = problem.transition, problem.n_states, problem.n_states // len(problem.restart)
     starts = [np.flatnonzero(row) for row in problem.restart]  # by context
-    asked = np.array([0 if problem.reset[s] else len(starts[s // width]) for s in range(n_states)])
-    if (n := int(asked.sum()) * t.n_layers) > MOST:
+    n_starts = np.array([0 if problem.reset[s] else len(starts[s // width]) for s in range(n_states)])
+    if (n := int(n_starts.sum()) * t.n_layers) > MOST:
         raise InvalidInput(f"Asking for help must have at most {MOST} possible transitions. Got {n} instead.")
     counts = np.empty((t.n_layers, n_states, t.n_actions + 1), dtype=np.int64)
     counts[:, :, :-1] = np.diff(t.indptr).reshape(t.n_layers, n_states, t.n_actions)
-    counts[:, :, -1] = asked
+    counts[:, :, -1] = n_starts
     indptr = np.append(0, counts.ravel().cumsum())
     indices, prob = np.empty(indptr[-1], dtype=np.int32), np.empty(indptr[-1])
     rows = np.repeat(np.arange(counts.size), counts.ravel())  # of every entry
     added = rows % (t.n_actions + 1) == t.n_actions
     indices[~added], prob[~added] = t.indices, t.prob
-    contexts = [s // width for s in range(n_states) if asked[s]] * t.n_layers
+    contexts = [s // width for s in range(n_states) if n_starts[s]] * t.n_layers
     if contexts:
         indices[added] = np.concatenate([starts[c] + c * width for c in contexts])
         prob[added] = np.concatenate([problem.restart[c][starts[c]] for c in contexts])

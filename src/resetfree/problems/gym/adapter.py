@@ -97,7 +97,10 @@ class GymProblem(SteppedProblem):
         self.never_resets = isinstance(terms.reset_when, Condition) and not terms.reset_when.groups
         self.units, self.reward_range_known = units, units is not None
         self._range = self._quiet = units or AS_THEY_ARE  # of all rewards so far; of those that need no other note
-        self._asks, self._best = asks, -inf  # whether a best reward at a termination is asked about; the best before
+        self._asks, self._best = (
+            asks,
+            -inf,
+        )  # whether a best reward at a termination leads to a question; the best before
         self.operator = operator  # performs resets; may be replaced at any time
         self._state: State = None  # the environment's present state; None: it must be reset first
         self._event = ""
@@ -340,9 +343,11 @@ class GymProblem(SteppedProblem):
         try:
             decided = when(observation, reward, terminated, info)
         except Exception as error:
-            raise Unusable(f"could not be judged: its '{argument}' raised {one_line(error)}") from error
+            raise Unusable(f"could not be classified: its '{argument}' raised {one_line(error)}") from error
         if not isinstance(decided, bool | np.bool_ | int | np.integer):
-            raise Unusable(f"could not be judged: its '{argument}' must return True or False, and returned {decided!r}")
+            raise Unusable(
+                f"could not be classified: its '{argument}' must return True or False, and returned {decided!r}"
+            )
         return bool(decided)
 
     def _after_goal(self, goals: Goals) -> Any:

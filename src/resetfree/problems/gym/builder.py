@@ -305,11 +305,11 @@ def _start_features(xi: Any, observer: Observer, name: str) -> Any:
     assert observer.high is not None
     function = callable(xi) and not isinstance(xi, FeatureMap)
     xi = _feature_map(UserFeatures(xi) if function else xi, f"'xi' of '{name}'", "the state")
-    wide = ~((observer.low > -UNBOUNDED) & (observer.high < UNBOUNDED))
-    if wide.any() and not isinstance(xi, UserFeatures):
+    unbounded = np.flatnonzero(~((observer.low > -UNBOUNDED) & (observer.high < UNBOUNDED))).tolist()
+    if unbounded and not isinstance(xi, UserFeatures):
         raise InvalidInput(
-            f"The features 'xi' of starts need a scale, and entry {int(np.flatnonzero(wide)[0])} of the observations "
-            f"of '{name}' ({observer.names[int(np.flatnonzero(wide)[0])]}) is unbounded: state bounds=(low, high)."
+            f"The features 'xi' of starts need a scale, and entry {unbounded[0]} of the observations "
+            f"of '{name}' ({observer.names[unbounded[0]]}) is unbounded: state bounds=(low, high)."
         )
     try:
         return xi.fit(np.zeros((0, len(observer.low))), observer.low, observer.high, XI_SEED)

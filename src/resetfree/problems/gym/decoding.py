@@ -125,11 +125,11 @@ def _known(env: Env) -> tuple[Decode, tuple[Factor, ...], tuple[str, ...]] | Non
     name, inner = known_name(env), env.unwrapped
     own: Any = inner
     if name == "Taxi":
-        places = {tuple(place): i for i, place in enumerate(own.locs)}
+        index_of = {tuple(place): i for i, place in enumerate(own.locs)}
 
         def taxi(observation: Any) -> Sequence[int]:
             row, column, passenger, destination = (int(x) for x in own.decode(int(observation)))
-            return row, column, places.get((row, column), NOWHERE), passenger, destination
+            return row, column, index_of.get((row, column), NOWHERE), passenger, destination
 
         like = tuple(Factor(n, "place", False, PLACES) for n in ("taxi", "passenger", "destination"))
         return taxi, (Factor("row"), Factor("column"), *like), TAXI_MOVES

@@ -84,7 +84,7 @@ KNOWN: dict[str, Meaning] = {
     },
 }
 FAMILIES = {"MiniGrid-": Meaning(_WON, _LOST, reward=PER_GOAL), "BabyAI-": Meaning(_WON, _LOST, reward=PER_GOAL)}
-# Every termination is a fall: nothing is asked about it.
+# Every termination is a fall: no question about it is needed.
 FALLS = (
     *("CartPole", "InvertedPendulum", "InvertedDoublePendulum", "Hopper", "Walker2d", "Ant", "Humanoid"),
     *("Pendulum", "HalfCheetah", "HumanoidStandup", "Reacher", "Pusher", "Swimmer"),
@@ -92,7 +92,7 @@ FALLS = (
 
 
 def meaning_of(env: Env) -> Meaning | None:
-    """The meaning of a known environment, unless a wrapper changes the rewards by which it is told.
+    """The meaning of a known environment, unless a wrapper changes the rewards that it is recognised by.
 
     >>> meaning_of(gymnasium.make("MountainCar-v0")).goal_when, meaning_of(gymnasium.make("CartPole-v1"))
     ('terminated', None)

@@ -184,7 +184,7 @@ def observer_for(
 
 
 def typed(space: spaces.Space[Any], observation: Any) -> Any:
-    """A recorded observation in the types of its space: what is numbered is told apart by its bytes."""
+    """A recorded observation in the types of its space: what is numbered is identified by its bytes."""
     if isinstance(space, spaces.Dict) and isinstance(observation, Mapping):
         return {key: typed(space[key], part) if key in space.spaces else part for key, part in observation.items()}
     if isinstance(space, spaces.Tuple) and isinstance(observation, tuple) and len(observation) == len(space.spaces):

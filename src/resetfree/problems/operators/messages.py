@@ -14,7 +14,7 @@ REASONS = {
     "start": "the run is about to begin",
     "reset": "a reset state was entered",
     "resume": "the run was interrupted, and the state of the system is unknown",
-    "stuck": "the run stands still and earns nothing",
+    "stuck": "the run is stuck and earns nothing",
 }
 
 

@@ -73,7 +73,7 @@ class Sensors:
 
     @property
     def held(self) -> bool:
-        """Whether the machine stands still until the first command."""
+        """Whether the machine is held until the first command."""
         return bool(self.flags & Flag.HELD)
 
 

@@ -1,7 +1,7 @@
 """`from_machine`: a machine at the other end of a wire as a problem.
 
-The machine is a Gymnasium environment here, so that everything that `from_gym` can do with one can be done with it. By
-the clock, a step sends the action and takes the first sensors that its command counted in; in lockstep, exactly one
+The machine is a Gymnasium environment here, so that everything that `from_gym` can do with one can be done with it. In
+real time, a step sends the action and takes the first sensors that its command counted in; in lockstep, exactly one
 tick of the machine passes.
 """
 
@@ -106,14 +106,14 @@ class RemoteMachine(gymnasium.Env[Any, Any]):
     def arrival(self, seconds: float) -> int | None:
         """Wait, at most so long, for the next sensors; returns when they came, in ns of this computer's clock.
 
-        Those that are there already do not count, as nobody knows when they came.
+        Those that are there already do not count, as the time of their arrival is unknown.
         """
         while self.client.poll():
             pass
         return self.client.sensors.received_ns if self._newer_than(self.client.sensors.number, seconds) else None
 
     def is_held(self) -> bool:
-        """Whether the machine stands still until the first command; reads the sensors that came meanwhile."""
+        """Whether the machine is held until the first command; reads the sensors that came meanwhile."""
         while self.client.poll():
             pass
         return self.client.sensors.held

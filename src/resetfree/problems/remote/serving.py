@@ -1,7 +1,7 @@
-"""A machine by the clock: ticks lie on a grid of the monotonic clock and never wait for commands.
+"""A machine in real time: ticks lie on a grid of the monotonic clock and never wait for commands.
 
 A tick that this program comes too late for passes all the same, with the commands that came before it; only its sensors
-are not sent. What stood still for more than a second goes on a second before now. In lockstep, time goes on by commands
+are not sent. What stalled for more than a second goes on a second before now. In lockstep, time goes on by commands
 alone. However many packets come, only a bounded number is handled before the clock is read again.
 """
 

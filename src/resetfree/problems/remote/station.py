@@ -122,7 +122,7 @@ class Station:
     def advance(self, now: int, late: int = 0) -> bytes | None:
         """Let a tick pass, and return the newest sensors for the client, None without one.
 
-        late: ns since the tick was due; sensors that are sent so late that little time is left are not judged by.
+        late: ns since the tick was due; sensors that are sent so late that little time is left do not count.
         """
         self._tick(now - late)
         self._in_order = late <= LATE * SECOND / self.statement.rate
@@ -209,7 +209,7 @@ class Station:
         if header.number <= self._newest:
             self.counts.repeated += 1
             return [(self._latest, sender)] if again else []
-        action = np.frombuffer(payload, "<f8", offset=ANSWERS.size).astype(np.float64)
+        action = np.frombuffer(payload[ANSWERS.size :], "<f8").astype(np.float64)
         if not np.isfinite(action).all():
             self.counts.malformed += 1
             return []

@@ -68,7 +68,7 @@ class UdpWire(Wire):
             raise InvalidInput(f"The machine at udp://{host}:{port} cannot be reached: {error.strerror}.") from error
 
     def send(self, packet: Buffer) -> None:
-        """Send a packet; lost if nobody listens there."""
+        """Send a packet; lost if no machine listens there."""
         try:
             self._socket.send(packet)
         except OSError as error:  # full, or refused: the protocol allows for lost packets

@@ -1,4 +1,4 @@
-"""`coin-chain-v0`: a reset takes m lucky coin flips in a row, so the multiplier must be 2^m."""
+"""`coin-chain-v0`: a reset takes m heads in a row, so the multiplier must be 2^m."""
 
 from __future__ import annotations
 

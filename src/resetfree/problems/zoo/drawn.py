@@ -30,7 +30,7 @@ def _size(rows: str, horizon: int, **_: object) -> int:
 WHY = {
     "start": "put the agent on a start cell",
     "resume": "the position of the agent is unknown",
-    "stuck": "it stands still",
+    "stuck": "it is stuck",
 }
 
 

@@ -162,8 +162,8 @@ def _doors(rng: Rng) -> FiniteMDP:
     pay: dict[tuple[str, str], float] = {("fork", actions[0]): home, ("loop", ANY): home}
     for chamber, deadly in zip(chambers, fatal, strict=True):
         inside |= {(c, ANY): {after: 1.0} for c, after in pairwise([*chamber, "pit" if deadly else "loop"])}
-        worth = float(rng.uniform(0.5, 1.0) if deadly else rng.uniform(0.0, 1.0))
-        pay |= {(c, ANY): worth for c in chamber}
+        value = float(rng.uniform(0.5, 1.0) if deadly else rng.uniform(0.0, 1.0))
+        pay |= {(c, ANY): value for c in chamber}
 
     def layer(h: int) -> object:
         left = horizon - h  # steps of the episode that are left after this one, h from 1
@@ -236,8 +236,8 @@ def _factored(rng: Rng) -> FiniteMDP:
     n_levels, n_places, horizon = int(rng.integers(2, 6)), int(rng.integers(3, 8)), int(rng.integers(5, LONGEST + 1))
     actions, n = ("left", "right", "lower", "raise", "work"), n_levels * n_places
     slip = float(rng.choice(SLIPS))
-    worth = rng.random(n_places) * (rng.random(n_places) < 0.5)
-    worth[rng.integers(n_places)] = 1.0
+    value = rng.random(n_places) * (rng.random(n_places) < 0.5)
+    value[rng.integers(n_places)] = 1.0
     bad_work = rng.random(n_levels) < 0.5
     bad_work[rng.integers(n_levels)] = False
     bad_move, bad_level = actions[int(rng.integers(2))], int(rng.integers(n_levels + 1))
@@ -253,7 +253,7 @@ def _factored(rng: Rng) -> FiniteMDP:
                 transition[s, a, n] += p
                 transition[s, a, to] += (1.0 - p) * (1.0 - slip)
                 transition[s, a, s] += (1.0 - p) * slip
-            reward[s, 4] = worth[x]
+            reward[s, 4] = value[x]
     names = [f"place {x}, level {y}" for y in range(n_levels) for x in range(n_places)]
     layout = GridLayout(n_levels + 1, n_places, np.arange(n + 1))
     return FiniteMDP(

@@ -25,8 +25,8 @@ def ledge(
 ) -> FiniteMDP:
     """A step that is "careful" pays 0.5 and stays; "hasty" pays 1 and falls, or arrives at the next place.
 
-    Never falling is worth H/2, and the best that a fall can bring is 0.5 in the last step, so that the multiplier is
-    0.5 / fall at every place.
+    Never falling has the value H/2, and the best that a fall can bring is 0.5 in the last step, so that the multiplier
+    is 0.5 / fall at every place.
 
     places: states outside the pit.  fall: the probability of a hasty fall.
     """

@@ -64,10 +64,10 @@ def linearity(mdp: FiniteMDP, phi: ArrayLike | None = None) -> Finding:
         mu = basis.solve(coefficients)
         mu, certain = _smaller_measures(mu, basis)
         undecided = undecided or not certain
-        dead = mdp.last_reset if layer == mdp.n_transitions - 1 or mdp.transition.stationary else mdp.reset
+        is_reset = mdp.last_reset if layer == mdp.n_transitions - 1 or mdp.transition.stationary else mdp.reset
         norms["mu"] = max(norms["mu"], _variation(mu))
         norms["mu_pointwise"] = max(norms["mu_pointwise"], float(np.linalg.norm(mu, axis=0).max()))
-        costs = [float(np.linalg.norm(mu[:, ends].sum(axis=1))) for ends in (mdp.reset, dead)]
+        costs = [float(np.linalg.norm(mu[:, ends].sum(axis=1))) for ends in (mdp.reset, is_reset)]
         norms["cost"] = max(norms["cost"], *costs)
     for h, reward in enumerate(mdp.reward.reshape(len(mdp.reward), -1)[:, pairs]):
         coefficients = basis.u.T @ reward

@@ -6,6 +6,7 @@ not V_c; R_d the regret in terms of V_c. Where plans were old, every bound has w
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ from resetfree.game.capabilities import (
 )
 from resetfree.theory.certificates.plan_ages import plan_ages
 from resetfree.theory.certificates.record import Record
-from resetfree.theory.certificates.replay import SLACK, comparators, dual_history, dual_start
+from resetfree.theory.certificates.replay import SLACK, Farther, comparators, dual_history, dual_start, farther
 from resetfree.theory.delay import lateness_cost, missed_steps
 from resetfree.theory.regret import Rounds, dual_regret
 from resetfree.theory.theorems import SIGNS
@@ -42,6 +43,8 @@ class DualSide(NamedTuple):
     against: dict[str, Comparator | str]
     bounds: dict[str, Floats | str]
     ages: PlanAges | None = None  # of the plans; None if they were always new
+    farther: Farther | None = None  # a comparator above lambda*, and what the online regret against it is at most
+    most: Floats | None = None
 
 
 def dual_side(run: Record, lambda_hat: Floats | str) -> DualSide:
@@ -55,14 +58,27 @@ def dual_side(run: Record, lambda_hat: Floats | str) -> DualSide:
     except (ResetFreeError, ArithmeticError) as error:
         why = str(error)
         return DualSide(None, why, {"0": why, "lambda*": why}, {"0": why, "lambda*": why})
-    met, ages = dual_history(run, begun, [c for c in against.values() if isinstance(c, Comparator)]), plan_ages(run)
+    star = against["lambda*"]
+    far = farther(begun, star, _plain_start(run)) if isinstance(star, Comparator) else None
+    measured = [c for c in against.values() if isinstance(c, Comparator)] + ([far.against] if far else [])
+    met, ages = dual_history(run, begun, measured), plan_ages(run)
     bounds: dict[str, Floats | str] = {}
     for name, c in against.items():
         try:
             bounds[name] = c if isinstance(c, str) else online_bound(begun.player, met, c, late=ages is not None)
         except (NotCertifiable, ArithmeticError) as error:
             bounds[name] = str(error)
-    return DualSide(begun.player, met, against, bounds, ages)
+    most: Floats | None = None
+    if far is not None:
+        with suppress(NotCertifiable):
+            most = online_bound(begun.player, met, far.against, late=ages is not None)
+    return DualSide(begun.player, met, against, bounds, ages, None if most is None else far, most)
+
+
+def _plain_start(run: Record) -> Any:
+    """The first start, as the problem gives it."""
+    first = run.columns["s1"][0]
+    return first.item() if isinstance(first, np.generic) else first
 
 
 def online_bound(player: Any, met: DualHistory, against: Comparator, late: bool = False) -> Floats:

@@ -13,10 +13,10 @@ from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.theory.assumptions import feasibility, linearity
 from resetfree.theory.assumptions.misspecification import nearest_linear
 from resetfree.theory.assumptions.on_continuum import feasible, linear
-from resetfree.theory.certificates.asked import began_with, known_player, past_plan
 from resetfree.theory.certificates.claims_reduction import Truth
 from resetfree.theory.certificates.plan_ages import plan_ages
 from resetfree.theory.certificates.record import TOLERANCE, Record
+from resetfree.theory.certificates.statement_checks import began_with, known_player, past_plan
 from resetfree.theory.regret import primal_regret
 
 OPTIMISM = (

@@ -10,10 +10,10 @@ from resetfree.game.capabilities import Eliminates, LearnsRules
 from resetfree.problems.factors import has_factors
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.theory.assumptions import feasibility, unsafe_pairs
-from resetfree.theory.certificates.asked import began_with, known_player, unknown_cap
 from resetfree.theory.certificates.claims_optimism import IF_FEASIBLE
 from resetfree.theory.certificates.plan_ages import held_actions
 from resetfree.theory.certificates.record import Record
+from resetfree.theory.certificates.statement_checks import began_with, known_player, unknown_cap
 from resetfree.theory.delay import before_resets
 from resetfree.theory.reset_limits import depends_on_step, size_limit
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import e, log, sqrt
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,10 +15,11 @@ from resetfree.game.capabilities import (
     CapsMultiplier,
     Comparator,
     PrimalRegretBound,
+    SharperWithModel,
 )
 from resetfree.theory.certificates.anytime import DELTA
-from resetfree.theory.certificates.asked import began_with, known_player, past_plan
 from resetfree.theory.certificates.claims_dual import DualSide
+from resetfree.theory.certificates.claims_falls import ResetsBound, by_falls, by_paths, expected_on_paths
 from resetfree.theory.certificates.claims_optimism import (
     OTHER_START,
     Cover,
@@ -30,6 +31,7 @@ from resetfree.theory.certificates.claims_optimism import (
 from resetfree.theory.certificates.claims_reduction import Truth
 from resetfree.theory.certificates.plan_ages import held_actions, plan_ages
 from resetfree.theory.certificates.record import TOLERANCE, Record
+from resetfree.theory.certificates.statement_checks import began_with, known_player, past_plan
 from resetfree.theory.regret import Rounds, primal_regret, regret, resets
 
 RATES = ("R_p(pi*) is at most its rate", "Regret is at most its rate", "Resets are at most their rate")
@@ -42,11 +44,15 @@ def rates(run: Record, known: Truth | str, cover: Cover, side: DualSide) -> list
 
     R_p(pi*) <= P, the primal player's own bound (its `primal_regret_bound` has the formula; if Resets are in it,
     with the bound on them),
-    Regret <= P + dual bound against 0,  Resets <= P + dual bound against lambda* + what the dual's signal adds:
-      optimistic  nothing: weighted with lambda* in place of lam, the overestimates are at most P as well;
+    Regret <= P + dual bound against 0, and <= what the primal player bounds it by alone (its V_c is not negative),
+    m Resets <= P + dual bound against a comparator that is m above lambda_hat (lambda*: m = 1; `replay.farther`: more)
+    + what the dual's signal adds:
+      optimistic  nothing: weighted with the comparator in place of lam, the overestimates are at most P as well;
       exact       nothing;
-      realised    sum (lam - lambda*)(C_k - V_c), a martingale: see `_with_chance`.
-    With probability at least 1 - p, and 1 - p - delta for Resets with realised costs. "vacuous" in the detail:
+      realised    sum (lam - comparator)(C_k - V_c), a martingale: see `_with_chance`.
+    With probability at least 1 - p, and 1 - p - delta for Resets with realised costs. Resets are bounded in other ways
+    as well (`claims_falls`): by paths alone where no path has many, else the smallest bound counts, and the
+    probabilities with which the bounds fail add up. "vacuous" in the detail:
     a bound is no smaller than what is true of every run: Regret <= K H, Resets <= K.
     """
     try:
@@ -54,54 +60,135 @@ def rates(run: Record, known: Truth | str, cover: Cover, side: DualSide) -> list
             raise NotCertifiable(known)
         proved = primal_bound(run)
     except NotCertifiable as error:
-        return [Certificate.not_applicable(claim, str(error)) for claim in RATES]
-    k, horizon, rounds, solution = len(run), run.spec["horizon"], known.rounds, known.solution
+        found = [Certificate.not_applicable(claim, str(error)) for claim in RATES]
+        by_path = None if isinstance(known, str) else expected_on_paths(run, RATES[2], float(resets(known.rounds)[-1]))
+        return found if by_path is None else [*found[:2], by_path]
+    k, rounds, solution = len(run), known.rounds, known.solution
     stated = run.statements["dual"]
     both = cover
     lacks = past_plan(run, "dual") if stated["covered"] else stated["why"]
     if lacks:
         both = cover._replace(status="tuned", why=lacks if cover.status == "proved" else f"{cover.why}; {lacks}")
-    largest = largest_primal_regret(run)
-    fewest = _resets_rate(run, rounds, side, proved, cover.proof.largest_multiplier)
-    few, delta = (float(k), 0.0) if isinstance(fewest, str) or both.status != cover.status else fewest
-    most = proved.most + proved.per_root_reset * sqrt(min(few, k))
-    chance = delta if proved.per_root_reset and few < k else 0.0
-    found = [
-        _rate(RATES[0], primal_regret(rounds, solution)[-1], most, largest, cover, run=run, detail={}, delta=chance)
-    ]
-    online = side.bounds["0"]
-    if isinstance(online, str):
-        found.append(Certificate.not_applicable(RATES[1], online))
-    else:
-        left, detail = regret(rounds, solution)[-1], {"primal": most, "dual": float(online[-1])}
-        right, trivial = most + float(online[-1]), float(k * horizon)
-        found.append(_rate(RATES[1], left, right, trivial, both, run=run, detail=detail, delta=chance))
+    lam, dual = float(np.abs(rounds.lam).max()), DualBounds(side, both)
+    fewest = _fewest_resets(run, rounds, dual, proved, cover)
+    few, delta = (float(k), 0.0)
+    if not isinstance(fewest, str) and fewest.most < k and fewest.cover.status in ("proved", cover.status):
+        few, delta = fewest.most, fewest.chance
+    most = proved.most + proved.per_root_reset * sqrt(few) + (lam * few if proved.pays_resets else 0.0)
+    if proved.regret is not None:  # R_p is Regret and the sum of lam V_c
+        most = min(most, proved.regret + lam * few)
+    chance = proved.chance + (delta if proved.regret is not None or proved.per_root_reset else 0.0)
+    left = primal_regret(rounds, solution)[-1]
+    primal = _rate(RATES[0], left, most, largest_primal_regret(run), cover, run=run, detail={}, delta=chance)
+    found = [primal, _regret_rate(run, known, dual, proved, primal, cover)]
     if isinstance(fewest, str):
         return [*found, Certificate.not_applicable(RATES[2], fewest)]
-    detail = {"primal": proved.most, "dual": float(side.bounds["lambda*"][-1]), "per_root": proved.per_root_reset}
+    detail = {**fewest.detail, "by": fewest.by}
+    left = resets(rounds)[-1]
     return [
         *found,
-        _rate(RATES[2], resets(rounds)[-1], fewest[0], float(k), both, run=run, detail=detail, delta=fewest[1]),
+        _rate(RATES[2], left, fewest.most, float(k), fewest.cover, run=run, detail=detail, delta=fewest.chance),
     ]
+
+
+class DualBounds(NamedTuple):
+    """The dual player's bounds, and the cover of a claim that rests on them and on the primal player's."""
+
+    side: DualSide
+    cover: Cover
+
+
+def _regret_rate(
+    run: Record, known: Truth, dual: DualBounds, proved: PrimalRegretBound, primal: Certificate, cover: Cover
+) -> Certificate:
+    """Regret by the reduction, or by the primal player alone: V* <= V_r^k - lam V_c^k + slack <= V_r^k + slack."""
+    left, trivial = regret(known.rounds, known.solution)[-1], float(len(run) * run.spec["horizon"])
+    if proved.regret is not None:
+        right, player, ages = proved.regret, known_player(run, "primal"), plan_ages(run)
+        if run.mdp is not None and isinstance(player, SharperWithModel) and (ages is None or ages.all_new):
+            problem, episodes = run.problem_again(), run.spec["episodes"]
+            right = min(right, player.regret_with_model(run.mdp, problem, episodes, len(run)))
+        detail: dict[str, Any] = {"primal": right, "dual": 0.0}
+        return _rate(RATES[1], left, right, trivial, cover, run=run, detail=detail, delta=proved.chance)
+    online = dual.side.bounds["0"]
+    if isinstance(online, str):
+        return Certificate.not_applicable(RATES[1], online)
+    detail = {"primal": primal.rhs, "dual": float(online[-1])}
+    return _rate(RATES[1], left, primal.rhs + float(online[-1]), trivial, dual.cover, run=run, detail=detail)
+
+
+def _fewest_resets(
+    run: Record, rounds: Rounds, dual: DualBounds, proved: PrimalRegretBound, cover: Cover
+) -> ResetsBound | str:
+    """By paths where no path has many, else by the smaller of unsafe edges and the reduction; or why by none."""
+    paths = by_paths(run)
+    if paths is not None:
+        return paths
+    falls = by_falls(run, rounds, cover)
+    by_regrets = _resets_rate(run, rounds, dual, proved, cover.proof.largest_multiplier)
+    if isinstance(by_regrets, str) or (falls is not None and dual.cover.status != cover.status):
+        return by_regrets if falls is None else falls
+    if falls is None:
+        return by_regrets
+    least = min(falls, by_regrets, key=lambda one: one.most)
+    return least._replace(chance=falls.chance + by_regrets.chance, detail={**by_regrets.detail, **falls.detail})
 
 
 def _resets_rate(
-    run: Record, rounds: Rounds, side: DualSide, proved: PrimalRegretBound, B: float | None
-) -> tuple[float, float] | str:
-    """A bound on Resets and the probability with which its chance fails, or why there is none; B: see `_check_signals`.
+    run: Record, rounds: Rounds, dual: DualBounds, proved: PrimalRegretBound, B: float | None
+) -> ResetsBound | str:
+    """A bound on Resets by both players' regrets, or why there is none; B: see `_check_signals`.
 
-    Where P = P_0 + P_1 sqrt(Resets), Resets <= P + rest is solved for Resets.
+    Where P = P_0 + P_1 sqrt(Resets), m Resets <= P + rest is solved for Resets. A comparator with twice lambda* or more
+    is taken in place of it, whatever happened in the run; where nothing is left to chance, whichever is better.
     """
-    online, against = side.bounds["lambda*"], side.against["lambda*"]
-    if isinstance(online, str) or isinstance(against, str):
+    side = dual.side
+    online, star = side.bounds["lambda*"], side.against["lambda*"]
+    if isinstance(online, str) or isinstance(star, str):
         return str(online)
-    try:
-        if run.spec["feedback"] != "realised":
-            _check_signals(run, rounds, against, proved, B)
-            return solved_for_resets(proved.most + float(online[-1]), proved.per_root_reset, len(run)), 0.0
-        return _with_chance(run, proved, float(online[-1]), against, side), DELTA
-    except NotCertifiable as error:
-        return str(error)
+    measured = [(star, 1.0, float(online[-1]))]
+    if side.farther is not None and side.most is not None:
+        measured.append((side.farther.against, side.farther.margin, float(side.most[-1])))
+    realised = run.spec["feedback"] == "realised"
+    if realised:
+        measured = measured[-1:] if side.farther is not None and side.farther.times >= 2 else measured[:1]
+    found: list[ResetsBound] = []
+    why = ""
+    for against, margin, most in measured:
+        try:
+            parts = Parts(margin, most, *_weighed(run, rounds, against, proved, B))
+            fewest = _with_chance(run, rounds, parts, against, side) if realised else (parts.solved(len(run)), 0.0)
+        except NotCertifiable as error:
+            why = why or str(error)
+            continue
+        detail = {"primal": proved.most, "dual": most, "per_root": parts.root, "margin": margin, "reduction": fewest[0]}
+        found.append(ResetsBound(*fewest, "the reduction", dual.cover, detail))
+    return min(found, key=lambda one: one.most) if found else why
+
+
+class Parts(NamedTuple):
+    """margin Resets <= primal + root sqrt(Resets) + dual."""
+
+    margin: float
+    dual: float
+    primal: float
+    root: float
+
+    def solved(self, k: int, more: float = 0.0, times: float = 1.0) -> float:
+        """Above Resets, with `more` on the right-hand side, and all of it so many times."""
+        rest = (self.primal + self.dual) * times + more
+        return solved_for_resets(rest / self.margin, times * self.root / self.margin, k)
+
+
+def _weighed(
+    run: Record, rounds: Rounds, against: Comparator, proved: PrimalRegretBound, B: float | None
+) -> tuple[float, float]:
+    """P_0 and P_1 for a comparator; with optimistic costs it is the weight of all overestimates, in place of B."""
+    if run.spec["feedback"] != "realised" and not _exact_signals(run, rounds):
+        _check_signals(run, against, proved, B)
+        if B is not None and B > 0:
+            return proved.most, proved.per_root_reset * min(against.largest / B, 1.0)
+    return proved.most, proved.per_root_reset
 
 
 def solved_for_resets(rest: float, root: float, k: int) -> float:
@@ -151,17 +238,20 @@ def primal_bound(run: Record, *, within_bound: bool = True) -> PrimalRegretBound
     raise NotCertifiable(f"No theorem bounds the regret of the primal player '{name}'.")
 
 
-def _with_chance(run: Record, proved: PrimalRegretBound, online: float, against: Comparator, side: DualSide) -> float:
-    """Resets <= bound + sum (lam - lambda*)(C_k - V_c), solved for Resets, with probability at least 1 - delta.
+def _with_chance(run: Record, rounds: Rounds, parts: Parts, against: Comparator, side: DualSide) -> tuple[float, float]:
+    """Above Resets, where m Resets <= bound + sum (lam - lambda_c)(C_k - V_c), and the probability that it fails.
 
-    Each term lies in an interval of length b, the larger of what bounds lam and all lambda*, and has variance at most
-    b^2 V_c. Both are known before the first round: lam by the dual player's own cap, lambda* at every possible
-    start. Two ways, delta/2 each: Hoeffding and Azuma add b sqrt(K ln(2/delta) / 2); Freedman with
-    eta = 1 / (2 (e - 2) b^2) adds Resets / 2 + 2 (e - 2) b^2 ln(2/delta), hence
-    Resets <= 2 bound + 4 (e - 2) b^2 ln(2/delta), in which there is no K. The first is for all rounds up to the K that
-    was planned (a maximal inequality); a run that was extended may have been so because of what happened in it, and
-    only the second one, which holds in all rounds at once, is left.
+    A multiplier that is lambda_c in every round leaves nothing to chance. Else each term lies in an interval of length
+    b, the larger of what bounds lam and all lambda_c, and has variance at most b^2 V_c. Both are known before the first
+    round: lam by the dual player's own cap, lambda_c at every possible start. Two ways, delta/2 each: Hoeffding and
+    Azuma add b sqrt(K ln(2/delta) / 2); Freedman with eta = m / (2 (e - 2) b^2), which is at most 1/b as m <= b, adds
+    m Resets / 2 + 2 (e - 2) b^2 ln(2/delta) / m, hence Resets <= 2 bound / m + 4 (e - 2) (b/m)^2 ln(2/delta), in which
+    there is no K. The first is for all rounds up to the K that was planned (a maximal inequality); a run that was
+    extended may have been so because of what happened in it, and only the second one, which holds in all rounds at
+    once, is left.
     """
+    if (rounds.lam == against.at_starts).all():
+        return parts.solved(len(run)), 0.0
     if not isinstance(side.player, CapsMultiplier):
         name = run.spec["dual"]["name"]
         raise NotCertifiable(f"The dual player '{name}' declares no bound on its multipliers.")
@@ -171,23 +261,23 @@ def _with_chance(run: Record, proved: PrimalRegretBound, online: float, against:
         raise NotCertifiable(
             f"Multipliers are bounded by {cap:.6g} for the {episodes} episodes that were planned only."
         )
-    b = max(against.largest, cap)
-    level, bound, root = log(2 / DELTA), proved.most + online, proved.per_root_reset
-    freedman = solved_for_resets(2 * bound + 4 * (e - 2) * b * b * level, 2 * root, len(run))
+    b, level = max(against.largest, cap), log(2 / DELTA)
+    freedman = parts.solved(len(run), 4 * (e - 2) * b * b / parts.margin * level, 2.0)
     if len(run) > episodes:
-        return freedman
-    return min(solved_for_resets(bound + b * sqrt(episodes * level / 2), root, len(run)), freedman)
+        return freedman, DELTA
+    return min(parts.solved(len(run), b * sqrt(episodes * level / 2)), freedman), DELTA
 
 
-def _check_signals(
-    run: Record, rounds: Rounds, against: Comparator, proved: PrimalRegretBound, B: float | None
-) -> None:
+def _exact_signals(run: Record, rounds: Rounds) -> bool:
+    """Whether the dual player's feedback was the costs of the policies."""
+    return bool(np.abs(run.columns["cost_signal"] - rounds.v_c).max() <= TOLERANCE)
+
+
+def _check_signals(run: Record, against: Comparator, proved: PrimalRegretBound, B: float | None) -> None:
     """Raise NotCertifiable where the rate does not cover the difference between the dual's feedback and V_c.
 
     B: up to which weights the primal player's bound holds; None for any.
     """
-    if np.abs(run.columns["cost_signal"] - rounds.v_c).max() <= TOLERANCE:
-        return
     if not proved.any_weights:
         raise NotCertifiable(
             "the dual player's feedback is not the costs of the policies, and no theorem bounds the difference"

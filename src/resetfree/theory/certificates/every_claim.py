@@ -9,7 +9,6 @@ import numpy as np
 
 from resetfree.core.certificate import Certificate
 from resetfree.core.errors import ResetFreeError
-from resetfree.theory.certificates.asked import as_recorded
 from resetfree.theory.certificates.claims_anytime import anytime_regret, anytime_resets
 from resetfree.theory.certificates.claims_dual import dual_claims, dual_lemma, dual_side
 from resetfree.theory.certificates.claims_misspecified import nearly_in_class
@@ -20,6 +19,7 @@ from resetfree.theory.certificates.claims_reduction import reduction_claims, tru
 from resetfree.theory.certificates.claims_unknown_bound import unknown_bound
 from resetfree.theory.certificates.plan_ages import age_claims
 from resetfree.theory.certificates.record import Record, record
+from resetfree.theory.certificates.statement_checks import as_recorded
 
 BEYOND_FLOATS = "a side is not a finite number: multipliers, or sums and squares of them, exceed what a float can hold"
 

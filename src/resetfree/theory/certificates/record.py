@@ -114,7 +114,7 @@ def record(run: Record) -> list[Certificate]:
     feedback = run.spec["feedback"]
     signals = {"optimistic": c["v_c_hat"], "realised": c["reset"].astype(np.float64), "exact": c["v_c"]}
     if feedback in signals:
-        claim = f"the dual player was told the {feedback} cost (rounds in which it was not)"
+        claim = f"the dual player was given the {feedback} cost (rounds in which it was not)"
         found.append(count_rounds(claim, c["cost_signal"] != signals[feedback]))
     if not np.isnan(c["v_r"]).all():
         horizon = run.spec["horizon"]

@@ -47,6 +47,14 @@ class DualStart(NamedTuple):
         return player.functions(self.state) if isinstance(player, ChoosesFunction) else None
 
 
+class Farther(NamedTuple):
+    """A comparator above lambda*."""
+
+    against: Comparator
+    margin: float  # how far it is above lambda_hat, at least, at every possible start
+    times: float  # lambda*
+
+
 def dual_start(run: Record) -> DualStart:
     """The dual player as it began. Nothing that a run file names is imported: see `statements`."""
     problem: Problem = run.problem_again()
@@ -94,6 +102,42 @@ def comparators(run: Record, begun: DualStart, lambda_hat: Floats | str) -> dict
         return {**found, "lambda*": f"lambda* needs |theta| = {size:.6g}, which is outside of the dual player's set"}
     values = np.full(len(possible), top) if run.mdp.xi is None else run.mdp.xi @ theta
     return {**found, "lambda*": Comparator("lambda*", u, values[s1], float(values[possible].max()))}
+
+
+def farther(begun: DualStart, star: Comparator, s1: Any) -> Farther | None:
+    """The largest multiple of lambda* that the dual player can be measured against; None if it is not above lambda*.
+
+    A larger comparator is farther above lambda_hat, and Resets are divided by that: see `claims_rates`. It depends on
+    the player's settings and the problem alone. Its margin is at least 1 + (t - 1) lambda*: lambda* >= lambda_hat + 1.
+
+    begun: the dual player's start.  s1: any start, at which its multiplier before the first round is read.
+    """
+    among, player = begun.functions, begun.player
+    t = 1.0
+    if among is not None and star.size > 0:
+        low, high = 1.0, 2.0
+        while _inside(among, high, star, s1) and high < 1e12:
+            low, high = high, 2.0 * high
+        for _ in range(50):
+            middle = (low + high) / 2
+            low, high = (middle, high) if _inside(among, middle, star, s1) else (low, middle)
+        t = low
+    elif among is None and star.largest > 0:
+        try:
+            t = float(player.multiplier(begun.state, s1, _no_plans)) / star.largest
+        except NotCertifiable:
+            return None
+    if not t > 1.0:
+        return None
+    least = float(star.at_starts.min()) if np.ptp(star.at_starts) == 0 else 1.0  # lambda* is never below 1
+    scaled = Comparator("farther", t * star.u, t * star.at_starts, t * star.largest)
+    return Farther(scaled, 1.0 + (t - 1.0) * least, t)
+
+
+def _inside(among: MultiplierFunctions, t: float, star: Comparator, s1: Any) -> bool:
+    """Whether t times lambda* is one of the functions: the projection leaves it where it is."""
+    u = t * star.u
+    return bool(np.linalg.norm(np.subtract(among.moved(u, s1, 0.0), u)) <= SLACK * t * star.size)
 
 
 def _on_continuum(run: Record, begun: DualStart, zero: Any, model: Continuum) -> Comparator | str:

@@ -20,7 +20,7 @@ from resetfree.problems.finite import backward as planning
 from resetfree.problems.finite.mdp import FiniteMDP, check_model
 from resetfree.problems.finite.safe_sets import SafeSets, safe_sets
 from resetfree.problems.finite.tabular_policy import check_policy
-from resetfree.theory.oracle import wide
+from resetfree.theory.oracle import extended_range
 
 SMALLEST_EXPONENT = -900  # of two; floats end at -1022, and some room is left for sums and quotients
 
@@ -59,7 +59,7 @@ class Solution:
 
 
 class Values(NamedTuple):
-    """What a policy is worth from every start."""
+    """The values of a policy from every start."""
 
     v_r: Floats  # [S] expected reward of an episode
     v_c: Floats  # [S] probability of a reset in it
@@ -154,7 +154,7 @@ def may_underflow(mdp: FiniteMDP) -> bool:
 
 def _kernel(mdp: FiniteMDP) -> Any:
     """The module whose passes suit the problem's numbers; both agree bit for bit where nothing underflows."""
-    return wide if may_underflow(mdp) else planning
+    return extended_range if may_underflow(mdp) else planning
 
 
 def temptation(mdp: FiniteMDP, multiplier: float, baseline: NDArray[np.int16]) -> Temptation:
@@ -166,7 +166,7 @@ def temptation(mdp: FiniteMDP, multiplier: float, baseline: NDArray[np.int16]) -
         raise InvalidInput(f"A multiplier must be a finite number that is not negative. Got {multiplier} instead.")
     excess, need = np.empty(mdp.n_states), np.empty(mdp.n_states)
     if may_underflow(mdp):
-        wide.excess_and_need(mdp.model, float(multiplier), baseline, excess, need)
+        extended_range.excess_and_need(mdp.model, float(multiplier), baseline, excess, need)
         return Temptation(excess, need)
     response = best_response(mdp, multiplier, baseline)
     np.subtract(response.gain, multiplier * response.v_c, out=excess)

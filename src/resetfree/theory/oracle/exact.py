@@ -78,7 +78,7 @@ def onwards(
     """One step of the distribution: its expected reward, the probability of a reset, and the number of next states."""
     earned, cost, n = 0.0, 0.0, 0
     n_actions = rows.shape[1]
-    dead = m.last_reset if h == m.n_transitions - 1 else m.reset
+    is_reset = m.last_reset if h == m.n_transitions - 1 else m.reset
     for k in range(len(states)):
         s = states[k]
         for a in range(n_actions):
@@ -91,7 +91,7 @@ def onwards(
             row = m.row_of_step[h] + s * n_actions + a
             for j in range(m.indptr[row], m.indptr[row + 1]):
                 t = m.indices[j]
-                if dead[t]:
+                if is_reset[t]:
                     cost += weight * m.prob[j]
                     continue
                 if not here[t]:

@@ -49,10 +49,10 @@ class ExactModel:
         """V_r and V_c of taking a in s at step h, when `next_r`, `next_c` [S] follow."""
         q_r, q_c = self.reward[h % len(self.reward)][s][a], ZERO
         if h < self.n_transitions:
-            dead = self.last_reset if h == self.n_transitions - 1 else self.reset
+            is_reset = self.last_reset if h == self.n_transitions - 1 else self.reset
             for t, p in self.rows[h % len(self.rows)][s][a]:
-                q_r += ZERO if dead[t] else p * next_r[t]
-                q_c += p if dead[t] else p * next_c[t]
+                q_r += ZERO if is_reset[t] else p * next_r[t]
+                q_c += p if is_reset[t] else p * next_c[t]
         return Pair(q_r, q_c)
 
 
@@ -64,7 +64,7 @@ class Pair(NamedTuple):
 
 
 class ExactValues(NamedTuple):
-    """What a policy is worth from every start; a reset state is worth nothing and costs one."""
+    """The values of a policy from every start; a reset state has value 0 and cost 1."""
 
     v_r: list[Fraction]  # [S]
     v_c: list[Fraction]  # [S]

@@ -1,6 +1,6 @@
 """Linear programs over occupancies: a second way to the exact answers, sharing nothing with dynamic programming.
 
-Legend: x_h(s,a) probability that step h is reached without a reset, in state s, with action a; dead states of step h
+Legend: x_h(s,a) probability that step h is reached without a reset, in state s, with action a; reset states of step h
 those whose arrival there is a reset; y a multiplier; v_h(s) an upper bound on max_pi V_r - y V_c from step h on.
 """
 
@@ -36,7 +36,7 @@ def best_value(mdp: FiniteMDP, start_weights: ArrayLike) -> float:
     """The best expected reward without any reset, from a distribution over starts.
 
     max sum x_h(s,a) r_h(s,a)  subject to  x >= 0, sum_a x_1(s,a) = start(s), sum_a x_{h+1}(s',a) = sum_{s,a} x_h(s,a)
-    P_h(s'|s,a) for s' not dead, and no mass into dead states.
+    P_h(s'|s,a) for s' that is no reset state, and no mass into reset states.
 
     Paper: V_{r,1}^{pi*}, as the value of max_pi V_r subject to V_c = 0.
 
@@ -92,7 +92,7 @@ def least_multiplier(mdp: FiniteMDP, start: int, value: float) -> float:
     """The least y >= 0 for which no policy has V_r - y V_c above `value` from `start`.
 
     min y  subject to  v_1(start) <= value  and, for all h, s, a,
-    v_h(s) >= r_h(s,a) + sum_{s' not dead} P_h(s'|s,a) v_{h+1}(s') - y sum_{s' dead} P_h(s'|s,a).
+    v_h(s) >= r_h(s,a) + sum_{s' no reset} P_h(s'|s,a) v_{h+1}(s') - y sum_{s' reset} P_h(s'|s,a).
 
     Paper: hat lambda(s), for `value` = V_{r,1}^{pi*}(s).
 
@@ -141,7 +141,7 @@ def least_multiplier(mdp: FiniteMDP, start: int, value: float) -> float:
 def _reset_free(mdp: FiniteMDP, weights: Floats) -> Any:
     """The program of `best_value`.
 
-    The reset probability is a sum of terms x_h(s,a) P_h(dead|s,a) that are not negative: it is zero if and only if
+    The reset probability is a sum of terms x_h(s,a) P_h(reset|s,a) that are not negative: it is zero if and only if
     each of them is. Written as bounds x_h(s,a) <= 0 the solver's tolerance cannot buy reward with a little of it.
     """
     return _maximise(mdp, weights, np.where(_may_be_lost(mdp), 0.0, 1.0))
@@ -158,7 +158,7 @@ def _may_be_lost(mdp: FiniteMDP) -> Bools:
     for h in range(mdp.n_transitions - 1, -1, -1):
         possible = _layer(mdp, h)
         possible.data[:] = 1.0  # a probability that underflowed to 0.0 is stored, and possible
-        result[h] = possible @ np.maximum(_dead(mdp, h), lost) > 0
+        result[h] = possible @ np.maximum(_is_reset(mdp, h), lost) > 0
         lost = result[h].reshape(mdp.n_states, -1).all(axis=1)
     return result.ravel()
 
@@ -206,7 +206,7 @@ def _finished(found: Any) -> Any:
     return found
 
 
-def _dead(mdp: FiniteMDP, h: int) -> Floats:
+def _is_reset(mdp: FiniteMDP, h: int) -> Floats:
     """[S] 1.0 where arriving after step h (from 0) is a reset."""
     return (mdp.last_reset if h == mdp.n_transitions - 1 else mdp.reset).astype(np.float64)
 
@@ -217,14 +217,14 @@ def _layer(mdp: FiniteMDP, h: int) -> Any:
 
 def _survive(mdp: FiniteMDP, h: int) -> Any:
     """Sparse [S*A, S]: P_h without the arrivals that are resets (h from 0)."""
-    return _layer(mdp, h) @ sparse.diags_array(1.0 - _dead(mdp, h))
+    return _layer(mdp, h) @ sparse.diags_array(1.0 - _is_reset(mdp, h))
 
 
 def _reset_probability(mdp: FiniteMDP) -> Floats:
     """[H*S*A] probability that an action's transition ends in a reset; 0 where the last action moves nothing."""
     result = np.zeros((mdp.horizon, mdp.n_states * mdp.n_actions))
     for h in range(mdp.n_transitions):
-        result[h] = _layer(mdp, h) @ _dead(mdp, h)
+        result[h] = _layer(mdp, h) @ _is_reset(mdp, h)
     return result.ravel()
 
 

@@ -1,8 +1,8 @@
 """Exact Regret and Resets on a continuum of states in any dimension: a linear problem seen at the nodes of a rule.
 
 Legend: states [0, 1]^D; x_i, i < N, the nodes of a product of Gauss-Legendre rules on the tenths of every coordinate;
-m_ij the weight of node i times the density of nu_j there, each column summing to one; w_h [d] what features are worth,
-w_h = omega + sum_i m_i V_{h+1}(x_i), so that taking a in x at step h is worth phi(x,a).w_h.
+m_ij the weight of node i times the density of nu_j there, each column summing to one; w_h [d] the values of features,
+w_h = omega + sum_i m_i V_{h+1}(x_i), so that taking a in x at step h has value phi(x,a).w_h.
 
 **Why d numbers are enough.** P is linear in phi, so of everything that follows a step only d integrals matter, of
 V_{h+1} against nu_j; V_r and V_c of a policy at *any* start s follow from w_1 and what the policy does in s.
@@ -105,8 +105,8 @@ class NodeSolution:
 
     def policy(self, h: int, states: Floats) -> Floats:
         """[n, A] the best safe action (ties: the first) with probability 1."""
-        worth = _safe(self.mdp.dangers(states), self.mdp.rows(states) @ self.weights[h - 1])
-        return np.asarray(np.eye(self.mdp.n_actions)[worth.argmax(axis=1)])
+        values = _safe(self.mdp.dangers(states), self.mdp.rows(states) @ self.weights[h - 1])
+        return np.asarray(np.eye(self.mdp.n_actions)[values.argmax(axis=1)])
 
     def lambda_hat(self, states: Any) -> Floats:
         """[n] the least y >= 0 with max_pi V_r - y V_c = V*(s): see `quadrature.ContinuousSolution.lambda_hat`."""
@@ -117,15 +117,15 @@ class NodeSolution:
     def later_ratio(self) -> float:
         """The largest ratio at steps 2..H, at nodes and in a lattice up to the ends of dangers; at least 0."""
         steps = range(2, self.mdp.horizon + 1)
-        return max((float(self._ratios(x, phi, h).max()) for h in steps for x, phi in self._places), default=0.0)
+        return max((float(self._ratios(x, phi, h).max()) for h in steps for x, phi in self._points), default=0.0)
 
     @cached_property
     def largest_multiplier(self) -> float:
         """The largest lambda_hat of all states."""
-        return max(self.later_ratio, *(float(self._ratios(x, phi, 1).max()) for x, phi in self._places))
+        return max(self.later_ratio, *(float(self._ratios(x, phi, 1).max()) for x, phi in self._points))
 
     @cached_property
-    def _places(self) -> list[tuple[Floats, Floats]]:
+    def _points(self) -> list[tuple[Floats, Floats]]:
         mdp = self.mdp
         inside = np.linspace(INSIDE, 1.0 - INSIDE, LATTICE.get(mdp.dimension, 2))
         lattice = _grid(((np.arange(10)[:, None] + inside) / 10).ravel(), mdp.dimension)
@@ -133,8 +133,8 @@ class NodeSolution:
 
     def _ratios(self, x: Floats, phi: Floats, h: int) -> Floats:
         """[n] the largest (phi(x,a).w_h - V_h(x)) / phi_d(x,a) over dangerous actions; 0 where there is none."""
-        unsafe, worth = self.mdp.dangers(x), phi @ self.weights[h - 1]
-        gain = worth - _safe(unsafe, worth).max(axis=1, keepdims=True)
+        unsafe, values = self.mdp.dangers(x), phi @ self.weights[h - 1]
+        gain = values - _safe(unsafe, values).max(axis=1, keepdims=True)
         ratio = np.divide(gain, phi[..., -1], out=np.zeros_like(gain), where=unsafe)
         return np.asarray(np.maximum(ratio.max(axis=1), 0.0))
 
@@ -195,7 +195,7 @@ def solve(mdp: Continuum, at: Rule | None = None) -> NodeSolution:
 
 @dataclass(frozen=True, eq=False)
 class NodeValues:
-    """What a policy is worth from any start.
+    """The values of a policy from any start.
 
     Paper: value functions V_{r,1}^pi and V_{c,1}^pi.
     """
@@ -251,8 +251,8 @@ class NodeEvaluator:
         return float(v_r[0]), float(v_c[0])
 
 
-def _safe(unsafe: Bools, worth: Floats) -> Floats:
-    return np.where(unsafe, -np.inf, worth)
+def _safe(unsafe: Bools, values: Floats) -> Floats:
+    return np.where(unsafe, -np.inf, values)
 
 
 def _grid(points: Floats, dimension: int) -> Floats:

@@ -1,8 +1,8 @@
 """Exact answers of a problem with continuous states: piecewise polynomials, integrated by Gauss-Legendre.
 
-Legend: w_h(j) = omega_j + integral of V_{h+1} d nu_j, so that taking a in s at step h is worth phi(s,a).w_h; pieces the
-intervals between breakpoints (ends of the I_a, switches between safe actions), on each of which one action is best and
-V_h is a quadratic; h = 1..H.
+Legend: w_h(j) = omega_j + integral of V_{h+1} d nu_j, so that taking a in s at step h has value phi(s,a).w_h; pieces
+the intervals between breakpoints (ends of the I_a, switches between safe actions), on each of which one action is best
+and V_h is a quadratic; h = 1..H.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class ContinuousSolution:
 
     def value(self, s: ArrayLike, h: int = 1) -> Floats:
         """[...] V_h(s) = max over safe a of phi(s,a).w_h."""
-        return np.asarray(self._safe_worth(h, s).max(axis=-1))
+        return np.asarray(self._safe_values(h, s).max(axis=-1))
 
     def action(self, h: int, s: ArrayLike) -> NDArray[np.int64]:
         """[...] the best safe action (ties: the first)."""
-        return np.asarray(self._safe_worth(h, s).argmax(axis=-1))
+        return np.asarray(self._safe_values(h, s).argmax(axis=-1))
 
     def policy(self, h: int, s: ArrayLike) -> Floats:
         """[..., A] the same as probabilities: what rollouts and `evaluate` take."""
@@ -68,9 +68,9 @@ class ContinuousSolution:
         quotient is the ratio there, because an agent that survives it continues with V_{h+1}. States near x are
         reached, as every nu_j has a positive density.
         """
-        worth = self.mdp.phi(s) @ self.weights[0]
+        values = self.mdp.phi(s) @ self.weights[0]
         with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = (worth - self.value(s)[..., None]) / self.mdp.risk
+            ratio = (values - self.value(s)[..., None]) / self.mdp.risk
         first = np.where(self.mdp.unsafe(s), ratio, 0.0).max(axis=-1)
         return np.asarray(np.maximum(first, self.later_ratio))
 
@@ -84,7 +84,7 @@ class ContinuousSolution:
         """The supremum of lambda_hat over all states."""
         return max(self.later_ratio, self._largest_ratio(1))
 
-    def _safe_worth(self, h: int, s: ArrayLike) -> Floats:
+    def _safe_values(self, h: int, s: ArrayLike) -> Floats:
         if not 1 <= h <= self.mdp.horizon:
             raise InvalidInput(f"A step must lie in 1..{self.mdp.horizon}. Got {h} instead.")
         return np.where(self.mdp.unsafe(s), -np.inf, self.mdp.phi(s) @ self.weights[h - 1])
@@ -132,14 +132,14 @@ def solve(mdp: ContinuousLinearMDP) -> ContinuousSolution:
 
 @dataclass(frozen=True, eq=False)
 class PolicyValues:
-    """What a policy is worth, as functions of the start.
+    """The values of a policy, as functions of the start.
 
     Paper: value functions V_{r,1}^pi and V_{c,1}^pi.
     """
 
     mdp: ContinuousLinearMDP = field(repr=False)
     chosen: ContinuousPolicy = field(repr=False)
-    reward_weights: Floats  # [H, d] taking a in s at step h is worth phi(s,a).reward_weights[h-1]
+    reward_weights: Floats  # [H, d] taking a in s at step h has value phi(s,a).reward_weights[h-1]
     cost_weights: Floats  # [H, d] and is reset with probability phi(s,a).cost_weights[h-1]
 
     def v_r(self, s: ArrayLike) -> Floats:
@@ -187,7 +187,7 @@ def evaluate(
 
 def _best_pieces(mdp: ContinuousLinearMDP, w: Floats) -> Pieces:
     """The upper envelope of the safe actions' quadratics phi(.,a).w."""
-    worth = mdp.control @ w[:-1]  # [A, 3]
+    values = mdp.control @ w[:-1]  # [A, 3]
     fixed = np.unique(np.concatenate([[0.0, 1.0], mdp.danger.ravel()]))
     ends, actions = [0.0], []
     for low, high in pairwise(fixed.tolist()):
@@ -195,10 +195,10 @@ def _best_pieces(mdp: ContinuousLinearMDP, w: Floats) -> Pieces:
         cuts = {low, high}
         for i, a in enumerate(safe):
             for b in safe[:i]:
-                cuts.update(x for x in _roots(worth[a] - worth[b]) if low < x < high)
+                cuts.update(x for x in _roots(values[a] - values[b]) if low < x < high)
         points = sorted(cuts)
         for left, right in pairwise(points):
-            here = worth[safe] @ bernstein(0.5 * (left + right))
+            here = values[safe] @ bernstein(0.5 * (left + right))
             ends.append(right)
             actions.append(int(safe[np.argmax(here)]))
     return Pieces(np.array(ends), np.array(actions, dtype=np.int64))

@@ -13,7 +13,7 @@ new name is, and chance a successor of positive probability; after a reset it ch
 
 the least solution, which is that of long enough games. Along some path, on some problem of the class, every
 deterministic learner is reset V times: the adversary's answers are those of every permutation that agrees with them.
-Here the learner is told which action a name turned out to be. One that is not told knows less, so V is a limit for it
+Here the learner is shown which action a name turned out to be. One that is not knows less, so V is a limit for it
 too; where every action has one successor it can tell kinds apart, and V is the value of the game. V is 0 where kinds
 with a name suffice to go on for ever; where a search ends early, the positions that it leaves count 0, which makes V
 smaller and leaves it a limit.
@@ -33,7 +33,7 @@ Found = tuple[tuple[int, ...], ...]  # by node, by kind: names found
 Position = tuple[int, Found]
 
 
-class RenamedLimit(NamedTuple):
+class PermutationBound(NamedTuple):
     """A number of resets that some problem of the class costs every learner, and whether no larger one does."""
 
     resets: int
@@ -83,7 +83,7 @@ class Game:
         return falls + [(0, (node, found)) for node in sorted(kind) if node >= 0]
 
 
-def renamed_limit(mdp: FiniteMDP) -> RenamedLimit | None:
+def permutation_bound(mdp: FiniteMDP) -> PermutationBound | None:
     """V of the worst start, if Assumption 1 holds; None with contexts, or with ends of their own of like steps.
 
     >>> import resetfree as rf
@@ -95,7 +95,7 @@ def renamed_limit(mdp: FiniteMDP) -> RenamedLimit | None:
     if mdp.contexts is not None or (mdp.transition.stationary and bool((mdp.last_reset != mdp.reset).any())):
         return None
     if mdp.n_transitions == 0 or not mdp.last_reset.any():
-        return RenamedLimit(0, True)
+        return PermutationBound(0, True)
     return _least(_game(mdp))
 
 
@@ -118,7 +118,7 @@ def _game(mdp: FiniteMDP) -> Game:
     return Game(tuple(kinds), tuple(sizes), tuple(starts), tuple(restarts))
 
 
-def _least(game: Game) -> RenamedLimit:
+def _least(game: Game) -> PermutationBound:
     """The least solution, from 0 upwards: finitely many positions, and no value above the actions of the problem."""
     moves: dict[Position, list[list[tuple[int, Position]]]] = {}
     waiting = deque(game.first())
@@ -138,4 +138,4 @@ def _least(game: Game) -> RenamedLimit:
                 now = min(max(cost + value.get(after, 0) for cost, after in each) for each in moves[position])
                 changed |= now != value[position]
                 value[position] = now
-    return RenamedLimit(max(value[position] for position in game.first()), exact)
+    return PermutationBound(max(value[position] for position in game.first()), exact)

@@ -1,4 +1,4 @@
-"""Danger that twins share: what fell at one step is suspected at every other, what fell in one task in every other.
+"""Risk that twins share: what fell at one step is suspected at every other, what fell in one task in every other.
 
 Legend: state s = c n + q is place q of n in task c (one task: s = q); rows (layer, s) of counts with one place are
 twins. A pair is suspected if a twin fell and it has not survived often enough itself. W: the states that can still be
@@ -65,7 +65,7 @@ class Falls(NamedTuple):
 
 
 def suspected(data: CountState, n_places: int, falls: Falls) -> Bools:
-    """[L, S, A] pairs whose twins fell, and that did not fall, nor survive often enough to be told apart from them."""
+    """[L, S, A] pairs whose twins fell, and that neither fell nor survived often enough to differ from them."""
     n_layers, n_states, n_actions = data.tried.shape
     by_place = (n_layers, -1, n_places, n_actions)
     fell = falls.counted > 0
@@ -86,7 +86,7 @@ def preferred_sets(data: CountState, allowed: Bools, n_places: int) -> Bools:
         stayed = (falls.tried & ~falls.fell).any(axis=1)
         suspects |= np.tile(falls.fell.any(axis=1) & ~stayed, tasks)[:, None] & ~tried
     here = data.tried.any(axis=(0, 2))  # who acted there was not reset on entering
-    dead, last = (
+    is_reset, last = (
         known | (np.tile(known.reshape(tasks, n_places).any(axis=0), tasks) & ~here)
         for known in (data.known, data.known_last)
     )
@@ -107,7 +107,7 @@ def preferred_sets(data: CountState, allowed: Bools, n_places: int) -> Bools:
                 hopeful = inside & (tried | ~hopeless[:, None])
         preferred[h] = _first_of(hopeful, inside, fine, allowed[h])
         if h < data.n_transitions:
-            after = hopeful.any(axis=1) & ~dead
+            after = hopeful.any(axis=1) & ~is_reset
     return preferred
 
 

@@ -1,0 +1,53 @@
+"""A primal player that makes the costs of a run follow a pattern: dual players' bounds hold for every sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import resetfree as rf
+from resetfree.game.contract import Plan, Round
+from resetfree.players.tabular.uniform import Uniform
+
+Floats = NDArray[np.float64]
+PATTERNS: dict[str, Callable[[NDArray[Any], int], Floats]] = {  # of rounds 0 .. K - 1
+    "always": lambda k, K: np.ones(len(k)),
+    "rarely": lambda k, K: 1.0 * (k % 25 == 24),
+    "at last": lambda k, K: 1.0 * (k >= K - max(K // 8, 1)),
+    "at first": lambda k, K: 1.0 * (k < K // 8),
+    "growing": lambda k, K: ((k + 1) / K) ** 2,
+    "in turns": lambda k, K: 1.0 * (k // 10 % 2),
+    "tiny": lambda k, K: np.full(len(k), 1e-9),
+}
+
+
+def signalling(mdp: rf.FiniteMDP, pattern: str, episodes: int) -> Any:
+    """A player that promises nothing, and plays the best safe policy with a part of chance: q_k of the pattern."""
+    parts, seen, n = PATTERNS[pattern](np.arange(episodes), episodes), [0], mdp.n_actions
+    safe = np.eye(n)[rf.solve(mdp, starts=[]).policy]
+
+    class Signals(Uniform):
+        def init(self, *given: Any) -> Any:
+            seen[0] = 0
+            return super().init(*given)
+
+        def plan(self, state: Any, s1: Any, lam: float) -> Plan:
+            q = parts[min(seen[0], episodes - 1)]
+            return super().plan(state, s1, lam)._replace(policy=(1 - q) * safe + q / n)
+
+        def update(self, state: Any, round: Round) -> Any:
+            seen[0] += 1
+            return super().update(state, round)
+
+    return Signals()
+
+
+def tempting(rng: Random) -> rf.FiniteMDP:
+    """One state that is safe, and an action of which some always, often or seldom fall."""
+    fall = rng.choice((1.0, 1.0, 0.3, 1e-3))
+    transition = [[[1.0, 0.0], *[[1 - fall, fall]] * 3], [[0.0, 1.0]] * 4]
+    return rf.FiniteMDP(transition, [[0.0, 1.0, 1.0, 1.0], [0.0] * 4], [False, True], 1, name="tempting")
