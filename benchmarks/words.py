@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 TABLE = re.compile(r"^\| ([^|]+) \| ([^|]+) \| (anywhere|name|setting) \|$", re.M)
-KEPT = re.compile(r"^\| `(\w+)` \| `([\w/]+\.py)` \|", re.M)
+KEPT = re.compile(r"^\| `(\w+)` \| `([\w/]+\.(?:py|js|md))` \|", re.M)
 PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 SOURCES = ("src/**/*.py",)
 PAGES = ("README.md", "docs/*.md", "src/**/*.html", "src/**/*.js")
@@ -52,10 +52,10 @@ def dictionary(project: Path) -> tuple[Entry, ...]:
 
 
 def kept_names(project: Path) -> dict[str, set[str]]:
-    """By file of the package, the names that stay."""
+    """By page, or file of the package, the names that stay."""
     result: dict[str, set[str]] = {}
     for name, file in KEPT.findall((project / "CONTRIBUTING.md").read_text()):
-        result.setdefault(f"src/resetfree/{file}", set()).add(name)
+        result.setdefault(file if file.endswith(".md") else f"src/resetfree/{file}", set()).add(name)
     return result
 
 
@@ -118,7 +118,8 @@ def findings(project: Path, only: tuple[str, ...] = ("",)) -> list[Found]:
         places = [*in_source(path.read_text(), entries, stay), *((1, entry) for entry in in_name(path.stem, entries))]
         found += [Found(path.relative_to(project), line, entry) for line, entry in sorted(places)]
     for path in files(PAGES):
-        places = sorted(in_text(path.read_text(), entries))
+        stay = "|".join(kept.get(path.relative_to(project).as_posix(), ())) or "(?!)"
+        places = sorted(in_text(re.sub(rf"([\"`])(?:{stay})\1", "", path.read_text()), entries))
         found += [Found(path.relative_to(project), line, entry) for line, entry in places]
     return found
 

@@ -129,8 +129,8 @@ def fields_of(cls: type) -> list[str]:
 
 def _process(app: Any, what: str, name: str, found: Any, options: Any, lines: list[str]) -> None:
     text = list(lines)
-    if inspect.isclass(found) and (told := fields_of(found)):
-        text += ["", *told]
+    if inspect.isclass(found) and (listed := fields_of(found)):
+        text += ["", *listed]
     lines[:] = to_rst(text)
 
 

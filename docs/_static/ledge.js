@@ -1,4 +1,4 @@
-// The ledge of the page "The idea": its model, the best answer to a price, the price that is too dear, and one life.
+// The ledge of the page "The idea": its model, the best answer to a price, the price that is too expensive, and one rollout.
 // Nothing here knows of the page: tests/show/test_ledge.py runs this file beside the library, and both must agree.
 "use strict";
 const Ledge = (() => {
@@ -66,7 +66,7 @@ const Ledge = (() => {
   const safe = backwards((r, c) => (c > 0 ? -1e9 * (1 + c) : r));
 
   // The least price at which falling no longer pays: Newton's method on the best excess over the safe policy.
-  function tooDear(s = start) {
+  function tooExpensive(s = start) {
     for (let price = 0; ; ) {
       const { reward, resets } = answer(price);
       if (resets[s] === 0) return price;
@@ -148,6 +148,6 @@ const Ledge = (() => {
     return now;
   }
 
-  return { ROWS, HORIZON, MOVES, columns, cells, reset, start, answer, safe, tooDear, frontier, visits, walk, life };
+  return { ROWS, HORIZON, MOVES, columns, cells, reset, start, answer, safe, tooExpensive, frontier, visits, walk, life };
 })();
 if (typeof module !== "undefined") module.exports = Ledge;

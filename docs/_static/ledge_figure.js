@@ -3,7 +3,7 @@
 addEventListener("DOMContentLoaded", () => {
   const place = document.getElementById("ledge");
   if (!place) return;
-  const LIFE = 600, SIZE = 60, dear = Ledge.tooDear(), most = 24, calm = matchMedia("(prefers-reduced-motion: reduce)");
+  const LIFE = 600, SIZE = 60, threshold = Ledge.tooExpensive(), most = 24, calm = matchMedia("(prefers-reduced-motion: reduce)");
   const corners = Ledge.frontier(), steps = ["0.5", "1", "3"];
   const percent = (x) => (x === 0 ? "0 %" : x < 0.001 ? "under 0.1 %" : `${(100 * x).toFixed(x < 0.1 ? 1 : 0)} %`);
 
@@ -11,7 +11,7 @@ addEventListener("DOMContentLoaded", () => {
     <div class="ledge-controls">
       <label class="ledge-price"><span>Price of a reset: <output id="ledge-price">0</output></span>
         <input type="range" min="0" max="${most}" step="0.1" value="0" aria-describedby="ledge-words">
-        <span class="ledge-mark" style="left: ${(100 * dear) / most}%">${dear.toFixed(1)}: too dear</span></label>
+        <span class="ledge-mark" style="left: ${(100 * threshold) / most}%">${threshold.toFixed(1)}: too expensive</span></label>
       <button type="button" id="ledge-raise">Raise the price</button>
       <button type="button" id="ledge-play">Let the game play</button>
       <label>after each fall by <select>${steps.map((s) => `<option${s === "1" ? " selected" : ""}>${s}</option>`).join("")}</select></label>
@@ -89,10 +89,10 @@ addEventListener("DOMContentLoaded", () => {
   }
 
   function charts() {
-    const step = Number(size.value), limit = dear / step, high = step < 1 ? [0, 10, 20, 30, 40] : step > 1 ? [0, 2, 4, 6, 8] : [0, 5, 10, 15, 20];
+    const step = Number(size.value), limit = threshold / step, high = step < 1 ? [0, 10, 20, 30, 40] : step > 1 ? [0, 2, 4, 6, 8] : [0, 5, 10, 15, 20];
     const count = axes([0, 200, 400, 600], high, "episodes", "resets"), pay = axes([0, 200, 400, 600], [0, 5, 10, 15], "episodes", "reward");
     count.shapes.push(line([[count.x(0), count.y(limit)], [count.x(LIFE), count.y(limit)]], "price"));
-    count.shapes.push(text(count.x(LIFE), count.y(limit) - 5, `price ${dear.toFixed(1)}: too dear`, "pricename", "end"));
+    count.shapes.push(text(count.x(LIFE), count.y(limit) - 5, `price ${threshold.toFixed(1)}: too expensive`, "pricename", "end"));
     const stairs = [[count.x(0), count.y(0)]];
     let fallen = 0;
     history.forEach(({ fell }, k) => {
@@ -121,12 +121,12 @@ addEventListener("DOMContentLoaded", () => {
     const chance = Ledge.answer(price).resets[Ledge.start];
     if (game) {
       const said = `${game.resets} ${game.resets === 1 ? "reset" : "resets"} in ${game.episodes} episodes; the price is ${game.price}.`;
-      if (game.price < dear) return `${said} Falling still pays now and then.`;
+      if (game.price < threshold) return `${said} Falling still pays now and then.`;
       const first = recent(20), after = history.slice(-100).reduce((sum, e) => sum + e.reward, 0) / Math.min(100, history.length);
-      return `${said} That is above ${dear.toFixed(1)}: from here on the robot never falls, whatever happens. ${game.episodes < LIFE ? "" : `It earns ${after.toFixed(1)} per episode instead of ${first.toFixed(1)} in its first twenty.`}`;
+      return `${said} That is above ${threshold.toFixed(1)}: from here on the robot never falls, whatever happens. ${game.episodes < LIFE ? "" : `It earns ${after.toFixed(1)} per episode instead of ${first.toFixed(1)} in its first twenty.`}`;
     }
-    if (price >= dear) return `Too dear: from a price of ${dear.toFixed(1)} on, the best the robot can do is never to fall.`;
-    if (chance < 0.2) return `Nearly every risk is too dear, but not all: the robot steps onto the gold and back up to the wall, and takes a chance at the very end of an episode.`;
+    if (price >= threshold) return `Too expensive: from a price of ${threshold.toFixed(1)} on, the best the robot can do is never to fall.`;
+    if (chance < 0.2) return `Nearly every risk is too expensive, but not all: the robot steps onto the gold and back up to the wall, and takes a chance at the very end of an episode.`;
     if (price === 0) return `Falling is free: the robot takes the shortest way, along the edge, and stays on the gold.`;
     return `The robot keeps away from the edge on its way, but once on the gold it stays there for a while and takes the risk.`;
   }
@@ -139,7 +139,7 @@ addEventListener("DOMContentLoaded", () => {
     $("#ledge-resets").textContent = percent(resets[s]);
     $("#ledge-score").textContent = (reward[s] - price * resets[s]).toFixed(2);
     $("#ledge-words").textContent = words(price);
-    place.classList.toggle("is-dear", price >= dear);
+    place.classList.toggle("is-expensive", price >= threshold);
     slider.setAttribute("aria-valuetext", `${price.toFixed(1)}, chance of a reset ${percent(resets[s])}`);
     grid(price);
     curve(price);
@@ -191,7 +191,7 @@ addEventListener("DOMContentLoaded", () => {
     if (Number(slider.value) >= most) slider.value = 0;
     if (calm.matches) { // one press, one change of behaviour that can be seen
       const now = Ledge.answer(Number(slider.value)).resets[Ledge.start];
-      do slider.stepUp(); while (Number(slider.value) < most && now - Ledge.answer(Number(slider.value)).resets[Ledge.start] < 0.02 && Number(slider.value) < dear);
+      do slider.stepUp(); while (Number(slider.value) < most && now - Ledge.answer(Number(slider.value)).resets[Ledge.start] < 0.02 && Number(slider.value) < threshold);
       return finish();
     }
     let price = Number(slider.value);

@@ -32,7 +32,7 @@ ASKED = """(() => {
   };
   return JSON.stringify({
     rows: Ledge.ROWS.join("/"), horizon: Ledge.HORIZON, start: Ledge.start,
-    safe: Ledge.safe.reward, dear: Ledge.reset.map((pit, s) => (pit ? null : Ledge.tooDear(s))),
+    safe: Ledge.safe.reward, threshold: Ledge.reset.map((pit, s) => (pit ? null : Ledge.tooExpensive(s))),
     answers: PRICES.map((price) => Ledge.answer(price)), frontier: Ledge.frontier(),
     visits: PRICES.map((price) => Ledge.visits(Ledge.answer(price).policy)),
     lives: LIVES.map(([seed, step]) => life(seed, step)),
@@ -69,9 +69,9 @@ def test_the_problem_is_one_of_the_paper(mdp: rf.FiniteMDP, told: dict[str, Any]
 def test_the_price_that_is_too_dear_is_the_oracles(mdp: rf.FiniteMDP, told: dict[str, Any]) -> None:
     solution, live = rf.solve(mdp), ~mdp.reset
     np.testing.assert_allclose(np.array(told["safe"])[live], solution.value[live], rtol=1e-12)
-    dear = np.array([np.nan if price is None else price for price in told["dear"]])
-    np.testing.assert_allclose(dear, solution.lambda_hat, rtol=1e-9)
-    np.testing.assert_allclose(dear[live], 17.892, rtol=1e-9)  # the page says so in words
+    threshold = np.array([np.nan if price is None else price for price in told["threshold"]])
+    np.testing.assert_allclose(threshold, solution.lambda_hat, rtol=1e-9)
+    np.testing.assert_allclose(threshold[live], 17.892, rtol=1e-9)  # the page says so in words
 
 
 @pytest.mark.parametrize("i", range(len(PRICES)))
@@ -170,7 +170,7 @@ def test_the_keyboard_moves_the_price(browser: Browser, place: Path) -> None:
         page.keyboard.press("End")
         assert page.inner_text("#ledge-price") == "24.0"
         assert (page.inner_text("#ledge-reward"), page.inner_text("#ledge-resets")) == ("3.06", "0 %")
-        assert "Too dear: from a price of 17.9 on" in page.inner_text("#ledge-words")
+        assert "Too expensive: from a price of 17.9 on" in page.inner_text("#ledge-words")
         assert page.inner_text("#ledge-said") == page.inner_text("#ledge-words")
         page.keyboard.press("ArrowLeft")
         assert page.inner_text("#ledge-price") == "23.9"

@@ -66,13 +66,13 @@ def described(run: Shown) -> dict[str, str]:
     spec, c, n = run.spec, run.columns, len(run)
     late = slice(n - max(n // LATELY, 1), n)
     few = f"the last {len(c['k'][late])}"
-    falls = f"{int(c['reset'].sum())}, {int(c['reset'][late].sum())} of them in {few}" if n else "0"
+    resets = f"{int(c['reset'].sum())}, {int(c['reset'][late].sum())} of them in {few}" if n else "0"
     if exact(run):
-        falls += f"; expected {float(run.resets[-1]):.4g}"
+        resets += f"; expected {float(run.resets[-1]):.4g}"
     if run.requested_resets:
-        falls += f"; {len(run.requested_resets)} more requested when it was stuck"
+        resets += f"; {len(run.requested_resets)} more requested when it was stuck"
     if "goals" in c:
-        falls += f"; {int(c['goals'].sum())} goals"
+        resets += f"; {int(c['goals'].sum())} goals"
     paid = own_rewards(run)
     earned = f"{paid.mean():.4g} per episode, {paid[late].mean():.4g} in {few}" if n else "nothing yet"
     known = regret(run)
@@ -88,7 +88,7 @@ def described(run: Shown) -> dict[str, str]:
     return {
         "problem": f"{spec['problem']}, {n} {episodes} of {spec['horizon']} actions in {run.seconds:.3g} s",
         "players": f"{spec['primal']['name']} against {spec['dual']['name']}, seed {spec['seed']}",
-        "resets": falls,
+        "resets": resets,
         "reward": earned,
         "state": f"{state}, {where}",
     }

@@ -1,4 +1,4 @@
-"""Films of runs: what they show is what happened, a fall ends with the fall, and their size is bounded."""
+"""Films of runs: what they show is what happened, a scene of a reset ends with it, and their size is bounded."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from resetfree.runs.file import runfile
 from resetfree.runs.file.recorded import RecordedRound
 from resetfree.show.film import film_files, film_plan
 from resetfree.show.film.film_files import Frame, write_film
-from resetfree.show.film.film_plan import MOST_FALLS, MOST_FRAMES, Moment, rollouts_of, scenes_of
+from resetfree.show.film.film_plan import MOST_FRAMES, MOST_RESETS, Moment, rollouts_of, scenes_of
 from resetfree.show.film.kept_pictures import EARLY, LATE, beside, kept_frames
 from resetfree.show.film.pictures_of_runs import SIDE, pictures_of
 from resetfree.show.report.style import BLUE, PIT
@@ -31,7 +31,7 @@ CART = ("CartPole-v1", "--primal", "uniform", "--dual", "counting", "--feedback"
 
 @pytest.fixture(scope="module")
 def grid(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run with more falls than a film shows."""
+    """A run with more resets than a film shows."""
     path = tmp_path_factory.mktemp("films") / "grid.rfrun"
     rf.learn("grid-v0", "uniform", episodes=60, path=path)
     return path
@@ -72,15 +72,15 @@ def near(picture: Image.Image, at: tuple[int, int], colour: str) -> bool:
 def test_the_scenes_are_the_first_life_falls_and_the_last_life(grid: Path) -> None:
     made = rf.load(grid)
     rollouts, scenes = rollouts_of(made), scenes_of(made)
-    falls = np.flatnonzero(made.columns["reset"]) + 1
-    assert [life.last for life in rollouts if life.fell] == falls.tolist()
-    assert sum(life.steps for life in rollouts) == made.columns["steps"].sum()
+    resets = np.flatnonzero(made.columns["reset"]) + 1
+    assert [rollout.last for rollout in rollouts if rollout.reset] == resets.tolist()
+    assert sum(rollout.steps for rollout in rollouts) == made.columns["steps"].sum()
     assert sum(len(scene.moments) for scene in scenes) <= MOST_FRAMES
-    ends = [scene.moments[-1] for scene in scenes if scene.fell]
-    assert len(falls) > len(ends) == MOST_FALLS
+    ends = [scene.moments[-1] for scene in scenes if scene.reset]
+    assert len(resets) > len(ends) == MOST_RESETS
     steps = made.columns["steps"]
-    assert {*ends} < {(int(k), int(steps[k - 1])) for k in falls}
-    assert (ends[0][0], ends[-1][0]) == (falls[0], falls[-1])
+    assert {*ends} < {(int(k), int(steps[k - 1])) for k in resets}
+    assert (ends[0][0], ends[-1][0]) == (resets[0], resets[-1])
     assert "the first life" in scenes[0].title
     for scene in scenes:
         assert all(after > before for before, after in zip(scene.moments, scene.moments[1:], strict=False))
@@ -89,7 +89,7 @@ def test_the_scenes_are_the_first_life_falls_and_the_last_life(grid: Path) -> No
 def test_a_life_too_long_to_be_played_again_is_shown_from_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
     made = rf.learn("grid-v0", episodes=200)
     last = rollouts_of(made)[-1]
-    assert not last.fell
+    assert not last.reset
     assert scenes_of(made)[-1].moments[-1] == (200, 8)
     monkeypatch.setattr(film_plan, "LONGEST_ROLLOUT", last.steps - 1)
     assert scenes_of(made)[-1].moments[0] == (last.first, 0)
@@ -115,8 +115,8 @@ def test_every_fall_on_a_map_ends_with_the_agent_in_a_reset_state(
         r, c = divmod(int(mdp.layout.cell[s]), mdp.layout.n_cols)
         picture, time = frames[at]
         assert near(picture, (c * side + side // 2, r * side + side // 2), BLUE)
-        assert near(picture, (c * side + 8, r * side + 8), PIT) == scene.fell == bool(mdp.reset[s])
-        assert (time > film_files.FRAME) == (scene.fell or at == len(frames) - 1)
+        assert near(picture, (c * side + 8, r * side + 8), PIT) == scene.reset == bool(mdp.reset[s])
+        assert (time > film_files.FRAME) == (scene.reset or at == len(frames) - 1)
 
 
 def drawn(state: np.ndarray) -> np.ndarray:
@@ -169,11 +169,11 @@ def test_a_run_keeps_its_pictures_around_resets_and_is_the_same_run(
     shown = [title for title in titles if title.startswith("reset")]
     assert shown[0] == "reset 1"
     assert len(titles) <= EARLY + LATE
-    assert sum(one.fell for one in frames) == len(shown)
+    assert sum(one.reset for one in frames) == len(shown)
     for title in titles:
         assert 2 <= sum(one.left == title for one in frames) <= 5
-    played = episodes(cart)[int(np.flatnonzero(made.columns["reset"])[0])]  # the first fall
-    last = next(one for one in frames if one.fell)
+    played = episodes(cart)[int(np.flatnonzero(made.columns["reset"])[0])]  # the first reset
+    last = next(one for one in frames if one.reset)
     wide = Image.fromarray(drawn(played.episode.states[-1]))
     assert (
         np.abs(np.asarray(wide.resize(last.picture.size), dtype=int) - np.asarray(last.picture, dtype=int)).mean() < 3
@@ -253,7 +253,7 @@ def test_an_mp4_comes_from_the_real_encoder_with_every_frame_in_its_time(
     raw = subprocess.run(decoder, capture_output=True, check=True, timeout=60).stdout
     shown = np.frombuffer(raw, np.uint8).reshape(-1, data["height"], data["width"], 3).astype(int)
     pictures = frames_of(moving)
-    assert len(shown) == sum(time // film_files.FRAME for _, time in pictures)  # a fall is held: one frame, many times
+    assert len(shown) == sum(time // film_files.FRAME for _, time in pictures)  # a reset is held: one frame, many times
     at = 0
     for picture, time in pictures:
         assert np.abs(shown[at] - np.asarray(picture, dtype=int)).mean() < 6  # both lose a little

@@ -191,7 +191,7 @@ def test_falls_reward_and_steps_are_those_of_the_run(race: list[Run]) -> None:
     history, c = History(scene_of(run.spec)), run.columns
     for row in zip(*(c[name] for name in HISTORY), strict=True):
         history.add(*row)
-    assert history.falls().tolist() == falls(run)
+    assert history.reset_rounds().tolist() == falls(run)
     json.dumps({**history.now, **history.curves()}, allow_nan=False)  # as it is sent, also of columns of a file
     assert history.now["lived"] == c["steps"][falls(run)[-1] :].sum()
     assert history.now["reward"] == pytest.approx(c["reward"].mean(), rel=1e-5)  # of the last 100 episodes

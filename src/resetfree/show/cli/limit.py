@@ -54,7 +54,7 @@ def limit(problem: str, options: Sequence[str], as_json: bool, episodes: int, se
 
 
 def _data(shown: Shown) -> dict[str, Any]:
-    found, renamed = shown.found, shown.found.renamed
+    found, permuted = shown.found, shown.found.renamed
     return {
         "problem": shown.problem,
         "n_states": found.n_states,
@@ -67,8 +67,8 @@ def _data(shown: Shown) -> dict[str, Any]:
         "limit_after_episodes": found.after(shown.episodes),
         "expected_limit": found.expected,
         "expected_limit_after_episodes": found.expected_after(shown.episodes),
-        "limit_with_actions_renamed": None if renamed is None else renamed.resets,
-        "limit_with_actions_renamed_is_exact": None if renamed is None else renamed.exact,
+        "limit_with_actions_renamed": None if permuted is None else permuted.resets,
+        "limit_with_actions_renamed_is_exact": None if permuted is None else permuted.exact,
         "unsafe": found.unsafe,
         "elimination_never_exceeds": found.promised,
         "realised_resets": shown.realised,
@@ -90,10 +90,10 @@ def _show(console: Console, shown: Shown) -> None:
     line(found.resets, "on some path of some problem, after enough episodes")
     line(found.after(shown.episodes), f"likewise, within {episodes}")
     line(f"{found.expected_after(shown.episodes):g}", f"in expectation on some problem, within {episodes}")
-    if found.renamed is not None:
-        early = "" if found.renamed.exact else "; more may be provable, as the search ended early"
+    if (permuted := found.renamed) is not None:
+        early = "" if permuted.exact else "; more may be provable, as the search ended early"
         line("", "[bold]No learner stays below[/], over this problem with its actions named anew:")
-        line(found.renamed.resets, f"on some path of some of them{early}")
+        line(permuted.resets, f"on some path of some of them{early}")
     line("", "[bold]Elimination[/]:")
     if found.promised is None:
         line("-", "promises nothing here: an episode can start where no policy avoids a reset (see `resetfree check`)")

@@ -57,14 +57,14 @@ def headline(run: Run) -> str:
     >>> headline(rf.learn("grid-v0", episodes=100))
     '6 resets in 100 episodes; none since episode 26.'
     """
-    fell = np.flatnonzero(run.columns["reset"])
+    resets = np.flatnonzero(run.columns["reset"])
     played, of = len(run), "" if len(run) == run.episodes else f" of {run.episodes:,}"
     when = f"{played:,}{of} episode{'' if run.episodes == 1 else 's'}"
     besides = "" if not run.requested_resets else f", and {len(run.requested_resets):,} requested when it was stuck"
-    count = counted(len(fell), "reset")
+    count = counted(len(resets), "reset")
     since = ""
-    if len(fell):
-        last = int(fell[-1]) + 1
+    if len(resets):
+        last = int(resets[-1]) + 1
         since = f"; none since episode {last:,}" if last < played else f"; the last in episode {last:,}"
     return f"{count[0].upper()}{count[1:]} in {when}{besides}{since}."
 

@@ -15,7 +15,7 @@ from resetfree.show.cli.common import FILE, as_json, emit, out_option, settings
 from resetfree.show.cli.help_pages import Documented
 from resetfree.show.cli.wording import counted
 from resetfree.show.film.film_files import MOST_BYTES
-from resetfree.show.film.film_plan import MOST_FALLS, MOST_FRAMES
+from resetfree.show.film.film_plan import MOST_FRAMES, MOST_RESETS
 from resetfree.show.film.filming import film_run, titles_in_words
 from resetfree.show.film.pictures_of_runs import SIDE
 
@@ -28,7 +28,7 @@ BOUNDS = f"at most {MOST_FRAMES} frames of {SIDE} pixels and {MOST_BYTES / 1e6:g
         ("a run on a grid", "resetfree watch field.rfrun -o field.gif"),
         ("a run in an environment, which you name yourself", "resetfree watch pole.rfrun CartPole-v1 -o pole.gif"),
     ],
-    epilog=f"A film has {BOUNDS}, and shows at most {MOST_FALLS} resets.",
+    epilog=f"A film has {BOUNDS}, and shows at most {MOST_RESETS} resets.",
 )
 @click.argument("runfile", type=FILE)
 @click.argument("problem", required=False)

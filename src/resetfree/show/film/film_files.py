@@ -1,4 +1,4 @@
-"""A film as a file, GIF or MP4: captions below the pictures, falls held for a moment, and bounds on its size."""
+"""A film as a file, GIF or MP4: captions below the pictures, resets held for a moment, and bounds on its size."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from resetfree.show.report.style import INK, PIT, written
 
 MOST_BYTES = 6_000_000  # of a film; a larger one is made again, smaller
 STRIP = 24  # pixels of the caption
-FRAME, HELD, LAST = 50, 900, 1500  # milliseconds: of a frame, of a fall, of the last frame
+FRAME, HELD, LAST = 50, 900, 1500  # milliseconds: of a frame, of a reset, of the last frame
 COLOURS = 128  # of a GIF
 MARKS = {".gif": (0, b"GIF8"), ".mp4": (4, b"ftyp")}  # how these files begin, and where
 
 
 class Frame(NamedTuple):
-    """A picture, what it shows, whether the agent fell in it, and whether it is held for a moment as falls are."""
+    """A picture, what it shows, whether it ends in a reset, and whether it is held for a moment as resets are."""
 
     picture: Image.Image
     left: str
     right: str
-    fell: bool = False
+    reset: bool = False
     held: bool = False
 
 
@@ -96,13 +96,13 @@ def encode(kept: Sequence[Frame], ending: str, most: int) -> EncodedFilm:
     scale = 1.0
     while True:
         pictures = _captioned(kept, scale)
-        times = [HELD if one.fell or one.held else FRAME for one in kept[:-1]] + [LAST]
+        times = [HELD if one.reset or one.held else FRAME for one in kept[:-1]] + [LAST]
         content = (_gif if ending == ".gif" else _mp4)(pictures, times)
         if len(content) <= most:
             return EncodedFilm(content, len(kept), *pictures[0].size, sum(times) / 1000)
         if len(kept) < 20:
             raise InvalidInput(f"A film of these pictures is larger than {most / 1e6:g} MB however it is made.")
-        kept = [one for i, one in enumerate(kept) if i % 2 or one.fell or one.held or i == len(kept) - 1]
+        kept = [one for i, one in enumerate(kept) if i % 2 or one.reset or one.held or i == len(kept) - 1]
         scale *= 0.75
 
 
@@ -121,10 +121,10 @@ def _captioned(frames: Sequence[Frame], scale: float) -> list[Image.Image]:
         page.paste(picture, ((size[0] - picture.width) // 2, (size[1] - picture.height) // 2))
         pen = ImageDraw.Draw(page)
         middle = size[1] + STRIP / 2
-        pen.text((6, middle), one.left, PIT if one.fell else INK, font, anchor="lm")
+        pen.text((6, middle), one.left, PIT if one.reset else INK, font, anchor="lm")
         if pen.textlength(one.left, font) + pen.textlength(one.right, font) + 18 <= size[0]:
             pen.text((size[0] - 6, middle), one.right, INK, font, anchor="rm")
-        if one.fell:
+        if one.reset:
             pen.rectangle((0, 0, size[0] - 1, size[1] - 1), None, PIT, 3)
         result.append(page)
     return result
@@ -141,7 +141,7 @@ def _gif(pictures: Sequence[Image.Image], times: Sequence[int]) -> bytes:
 def _palette(pictures: Sequence[Image.Image]) -> Image.Image:
     """One palette for all pictures, from a few of them: frames then differ only where something moves."""
     some = [pictures[i] for i in np.linspace(0, len(pictures) - 1, min(len(pictures), 9)).astype(int)]
-    sheet = Image.new("RGB", (some[0].width, some[0].height * len(some) + 4 * STRIP), PIT)  # the red of falls too
+    sheet = Image.new("RGB", (some[0].width, some[0].height * len(some) + 4 * STRIP), PIT)  # the red of resets too
     for i, one in enumerate(some):
         sheet.paste(one, (0, i * one.height))
     return sheet.quantize(COLOURS, dither=Image.Dither.NONE)

@@ -17,9 +17,9 @@ from resetfree.core.errors import InvalidInput
 from resetfree.runs.result import Run
 
 MOST_FRAMES = 600  # of a film
-MOST_FALLS = 10  # that are shown; of more, they are spread over the run
+MOST_RESETS = 10  # that are shown; of more, they are spread over the run
 LONGEST_ROLLOUT = 200_000  # steps: the end of a longer rollout would take too long to play again
-BEFORE_A_FALL = 40  # frames that lead to a fall, at most
+BEFORE_A_RESET = 40  # frames that lead to a reset, at most
 AT_AN_END = 120  # frames of the first and of the last rollout, at most
 
 Moment = tuple[int, int]
@@ -30,7 +30,7 @@ class FilmedRollout(NamedTuple):
 
     first: int  # its first episode, from 1
     last: int
-    fell: bool  # whether it ended with a fall
+    reset: bool  # whether it ended with a reset
     steps: int
 
 
@@ -39,7 +39,7 @@ class FilmScene(NamedTuple):
 
     title: str
     moments: tuple[Moment, ...]
-    fell: bool  # whether its last moment is a fall
+    reset: bool  # whether its last moment is a reset
 
 
 def rollouts_of(run: Run) -> list[FilmedRollout]:
@@ -49,15 +49,14 @@ def rollouts_of(run: Run) -> list[FilmedRollout]:
     >>> [rollout[:3] for rollout in rollouts_of(rf.learn("grid-v0", episodes=6))]
     [(1, 1, True), (2, 4, True), (5, 5, True), (6, 6, False)]
     """
-    fell = np.flatnonzero(run.columns["reset"]) + 1
+    resets = set((np.flatnonzero(run.columns["reset"]) + 1).tolist())
     requested = [
         one.k for one in run.interventions if 0 < one.k < len(run)
     ]  # also "resume" and "stuck" begin a rollout
-    ends = sorted({*fell.tolist(), *requested, *([len(run)] if len(run) else [])})
+    ends = sorted({*resets, *requested, *([len(run)] if len(run) else [])})
     steps = np.concatenate([[0], run.columns["steps"].cumsum()])
-    falls = set(fell.tolist())
     return [
-        FilmedRollout(first + 1, last, last in falls, int(steps[last] - steps[first]))
+        FilmedRollout(first + 1, last, last in resets, int(steps[last] - steps[first]))
         for first, last in zip([0, *ends], ends, strict=False)
     ]
 
@@ -67,25 +66,25 @@ def scenes_of(run: Run) -> list[FilmScene]:
     rollouts, steps = rollouts_of(run), run.columns["steps"]
     if not rollouts:
         raise InvalidInput("A film needs a run of at least one episode. Got none instead.")
-    falls = [i for i, rollout in enumerate(rollouts) if rollout.fell]
-    shown = spread(falls, MOST_FALLS)
-    each = min(BEFORE_A_FALL, (MOST_FRAMES - 2 * AT_AN_END) // max(len(shown), 1))
+    resets = [i for i, rollout in enumerate(rollouts) if rollout.reset]
+    shown = spread(resets, MOST_RESETS)
+    each = min(BEFORE_A_RESET, (MOST_FRAMES - 2 * AT_AN_END) // max(len(shown), 1))
     scenes = []
     if 0 not in shown or rollouts[0].steps > each:
         start = _moments(rollouts[0], steps, slice(0, min(AT_AN_END, rollouts[0].steps)))
         scenes.append(FilmScene("the first life", start, False))
-    for number, i in enumerate(falls, 1):
+    for number, i in enumerate(resets, 1):
         if i in shown:
-            title = f"{'the first life, ' if i == 0 else ''}reset {number:,} of {len(falls):,}"
+            title = f"{'the first life, ' if i == 0 else ''}reset {number:,} of {len(resets):,}"
             scenes.append(FilmScene(title, _moments(rollouts[i], steps, slice(-each, None)), True))
     last = rollouts[-1]
-    if not last.fell and len(rollouts) > 1:
+    if not last.reset and len(rollouts) > 1:
         whole = last.steps <= LONGEST_ROLLOUT
         part = slice(-AT_AN_END, None) if whole else slice(0, AT_AN_END)
         scenes.append(
             FilmScene("the last life" if whole else "how the last life began", _moments(last, steps, part), False)
         )
-    elif not last.fell and last.steps > AT_AN_END and last.steps <= LONGEST_ROLLOUT:
+    elif not last.reset and last.steps > AT_AN_END and last.steps <= LONGEST_ROLLOUT:
         scenes.append(FilmScene("how it ended", _moments(last, steps, slice(-AT_AN_END, None)), False))
     return scenes
 

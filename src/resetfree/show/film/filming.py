@@ -73,7 +73,7 @@ def _made_again(run: Run, scenes: list[FilmScene]) -> list[Frame]:
             pictures[k, h],
             scene.title,
             f"episode {k:,} · step {h:,}",
-            scene.fell and (k, h) == scene.moments[-1],
+            scene.reset and (k, h) == scene.moments[-1],
         )
         for scene in scenes
         for k, h in scene.moments

@@ -45,8 +45,8 @@ def shown_episodes(runs: Sequence[Run]) -> list[int]:
     if not n:
         raise InvalidInput("A film needs a game of at least one episode. Got none instead.")
     ends = {*range(1, min(AT_AN_END, n) + 1), *range(max(n - AT_AN_END, 0) + 1, n + 1)}
-    falls = np.flatnonzero(np.any([run.columns["reset"][:n] for run in runs], axis=0)) + 1
-    between = [k for k in falls.tolist() if k not in ends]
+    resets = np.flatnonzero(np.any([run.columns["reset"][:n] for run in runs], axis=0)) + 1
+    between = [k for k in resets.tolist() if k not in ends]
     return sorted(ends | set(spread(between, BETWEEN)))
 
 
@@ -85,16 +85,16 @@ class _Lane:
     def picture(self, t: int) -> Picture:
         """The lane after t steps of the episode, under its name and its resets so far."""
         over = t >= len(self.states) - 1
-        fell = self.reset and over
+        at_reset = self.reset and over
         field = with_agent(self._map, self._mdp, self.states[: t + 1], self._colour)
-        if fell:
+        if at_reset:
             ImageDraw.Draw(field).rectangle((0, 0, field.width - 1, field.height - 1), None, PIT, 4)
         page = Image.new("RGB", (max(field.width, 220), field.height + HEAD), "white")
         page.paste(field, ((page.width - field.width) // 2, HEAD))
         pen, resets = ImageDraw.Draw(page), self._resets - (self.reset and not over)
         pen.text((2, 9), str(self._run.spec["primal"]["name"])[:34], self._colour, ImageFont.load_default(15), "lm")
         words = f"{resets:,} reset{'' if resets == 1 else 's'} so far"
-        pen.text((2, 28), words, PIT if fell else INK, ImageFont.load_default(13), "lm")
+        pen.text((2, 28), words, PIT if at_reset else INK, ImageFont.load_default(13), "lm")
         return page
 
 

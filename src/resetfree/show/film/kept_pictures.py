@@ -33,20 +33,20 @@ from resetfree.problems.world import World
 from resetfree.runs.file.ledger import read_spec_of
 from resetfree.runs.file.runfile import read_spec, sentences
 from resetfree.show.film.film_files import Frame
-from resetfree.show.film.film_plan import MOST_FALLS, MOST_FRAMES
+from resetfree.show.film.film_plan import MOST_FRAMES, MOST_RESETS
 from resetfree.show.film.pictures_of_runs import Picture, prepare_to_render, rendered
 
 ENDING = ".film"
 INDEX = "film.json"
 LAST = "the last life"
 MOST_KEPT = 100  # frames before a reset
-EARLY, LATE = 3, MOST_FALLS - 3  # scenes that are kept: the first and the newest ones
+EARLY, LATE = 3, MOST_RESETS - 3  # scenes that are kept: the first and the newest ones
 MOST = 50_000_000  # bytes of a file that is read
 SIDE = 320  # pixels
 EVERY = 5.0  # seconds between two times that they are written while the run is played
 
 
-KeptScene = tuple[dict[str, Any], list[bytes]]  # title, steps, and whether it ends with a fall; pictures
+KeptScene = tuple[dict[str, Any], list[bytes]]  # title, steps, and whether it ends with a reset; pictures
 
 
 class KeptScenes(NamedTuple):
@@ -77,7 +77,7 @@ class FilmedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         """Keep what led to this reset, and begin a new rollout; a restart after a goal, which has no seed, is none."""
         if "seed" not in options:
             return self.env.reset(**options)
-        self._keep(f"reset {self.rollouts:,}", fell=True)
+        self._keep(f"reset {self.rollouts:,}", reset=True)
         self._latest.clear()
         found = self.env.reset(**options)
         self.rollouts, self._step = self.rollouts + 1, 0
@@ -90,7 +90,7 @@ class FilmedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._step += 1
         self._look()
         if self.rollouts == 1 and self._step == self._most:
-            self._keep("the first life", fell=False)
+            self._keep("the first life", reset=False)
         if time.monotonic() - self._saved > EVERY:
             with suppress(OSError, ResetFreeError):  # it is only to be watched: the end of the run says what is wrong
                 self._save(self.kept())
@@ -99,21 +99,21 @@ class FilmedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def kept(self) -> KeptScenes:
         """The scenes so far, and the end of the rollout that is going on."""
-        return KeptScenes(self.rollouts, _some([*self.scenes, *self._scene(LAST, fell=False)]))
+        return KeptScenes(self.rollouts, _some([*self.scenes, *self._scene(LAST, reset=False)]))
 
     def _look(self) -> None:
         picture = rendered(self._problem)
         picture.thumbnail((SIDE, SIDE))
         self._latest.append((self._step, picture))
 
-    def _keep(self, title: str, fell: bool) -> None:
-        self.scenes = _some([*self.scenes, *self._scene(title, fell)])
+    def _keep(self, title: str, reset: bool) -> None:
+        self.scenes = _some([*self.scenes, *self._scene(title, reset)])
 
-    def _scene(self, title: str, fell: bool) -> list[KeptScene]:
+    def _scene(self, title: str, reset: bool) -> list[KeptScene]:
         """What was seen last, as a scene; none if it is less than two pictures."""
         if len(self._latest) < 2:
             return []
-        about = {"title": title, "steps": [step for step, _ in self._latest], "fell": fell}
+        about = {"title": title, "steps": [step for step, _ in self._latest], "fell": reset}
         return [(about, [_jpeg(picture) for _, picture in self._latest])]
 
 

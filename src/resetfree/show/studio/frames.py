@@ -100,19 +100,19 @@ class History:
         result["upper"] = np.round(resets_interval(self._data[2, at], at + 1)[1], 3).tolist()
         earned = np.diff(self._data[EARNED, at], prepend=0.0) / np.diff(at, prepend=-1)
         result["reward"] = [finite(x) for x in earned.tolist()]
-        result["falls"] = self._some_falls(most)
+        result["falls"] = self._some_reset_rounds(most)
         return result
 
-    def falls(self) -> NDArray[np.int64]:
+    def reset_rounds(self) -> NDArray[np.int64]:
         """The episodes that ended with a reset."""
         return np.flatnonzero(np.diff(self._data[2, : self.k], prepend=0.0)) + 1
 
-    def _some_falls(self, most: int) -> list[int]:
+    def _some_reset_rounds(self, most: int) -> list[int]:
         """The episodes with a reset; of very many, one from each of `most` parts of the run."""
-        falls = self.falls()
-        if len(falls) > most:
-            falls = falls[np.unique(falls * most // (self.k + 1), return_index=True)[1]]
-        return [int(k) for k in falls]
+        reset_rounds = self.reset_rounds()
+        if len(reset_rounds) > most:
+            reset_rounds = reset_rounds[np.unique(reset_rounds * most // (self.k + 1), return_index=True)[1]]
+        return [int(k) for k in reset_rounds]
 
 
 def finite(x: float) -> float | None:

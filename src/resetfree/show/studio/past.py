@@ -64,6 +64,6 @@ def sought(histories: list[History | None], k: Any, seek: str) -> int:
         raise InvalidInput(f"The 'seek' of the request must be 'earlier' or 'later'. Got '{seek[:20]}' instead.")
     if not seek:
         return number
-    falls = np.unique(np.concatenate([one.falls() for one in histories if one is not None]))
-    beyond = falls[falls < number][-1:] if seek == "earlier" else falls[falls > number][:1]
+    reset_rounds = np.unique(np.concatenate([one.reset_rounds() for one in histories if one is not None]))
+    beyond = reset_rounds[reset_rounds < number][-1:] if seek == "earlier" else reset_rounds[reset_rounds > number][:1]
     return int(beyond[0]) if len(beyond) else number

@@ -11,7 +11,7 @@ from typing import Any
 from resetfree.core.arguments import is_special
 from resetfree.core.errors import InvalidInput, RunError
 from resetfree.show.report import style
-from resetfree.show.report.html import comparing, danger, falls, films, maps, page, players, timing
+from resetfree.show.report.html import before_resets, comparing, danger, films, maps, page, players, timing
 from resetfree.show.report.html import html_tables as tables
 from resetfree.show.report.html import learning_curves as learning
 from resetfree.show.report.html.figures import Drawing
@@ -196,7 +196,7 @@ def _group(
 ) -> Markup:
     sets = {
         "What was learned": learning,
-        "Before the resets": falls,
+        "Before the resets": before_resets,
         "The clock and the age of plans": timing,
         "The game between the players": players,
         "The map": maps,
@@ -220,7 +220,7 @@ def _group(
         if not details:
             new = [one for one in new if one.name.removeprefix(f"{group.name}-") in CORE]
         drawn += new
-        before = films.strips(film) if module is falls and isinstance(film, FilmOfRun) else Markup("")
+        before = films.strips(film) if module is before_resets and isinstance(film, FilmOfRun) else Markup("")
         if new or before:
             logs = [one for one in new if details and one.name.endswith("-log")]
             parts += [

@@ -91,7 +91,7 @@ def strips(found: FilmOfRun) -> Markup:
 
 
 def _before_resets(frames: Sequence[Frame]) -> list[tuple[str, list[bytes]]]:
-    ends = [i for i, one in enumerate(frames) if one.fell]
+    ends = [i for i, one in enumerate(frames) if one.reset]
     result = []
     for end in spread(ends, RESETS):
         first = end
