@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
+from tests.mutants.slight import plain
 
 import resetfree as rf
-from resetfree.game.capabilities import PrimalRegretBound
 from resetfree.players.tabular import count_players
 from resetfree.problems.finite.tabular_policy import random_policy
 from resetfree.theory import cover_widths, delay, proved_widths, reset_limits, theorems, widths
@@ -92,7 +92,7 @@ def ends() -> Pairs:
     def kl(a: float, b: float) -> float:
         return a * log(a / b) + (1 - a) * log((1 - a) / (1 - b))
 
-    up, low = proved_widths.kl_upper.py_func, proved_widths.kl_lower.py_func
+    up, low = plain(proved_widths.kl_upper), plain(proved_widths.kl_lower)
     for a, x in ((0.3, 0.1), (0.02, 0.5), (0.9, 0.01), (0.5, 2.0), (0.7, 1e-4)):
         yield up(a, x), brentq(lambda q, a=a, x=x: kl(a, q) - x, a, 1 - 1e-15, xtol=1e-14)
         yield low(a, x), brentq(lambda q, a=a, x=x: kl(a, q) - x, 1e-300, a, xtol=1e-14)
@@ -103,9 +103,9 @@ def ends() -> Pairs:
 def radii() -> Pairs:
     width = proved_widths.IntervalWidth(7.5, 0.4, 3.1)
     for n in (1, 2, 17, 9000):
-        yield proved_widths.radius.py_func(width, n), (7.5 + log(2 * sqrt(n))) / n
+        yield plain(proved_widths.radius)(width, n), (7.5 + log(2 * sqrt(n))) / n
         rho = 0.4**2  # the mixture's boundary on the sum of n, divided by n
-        yield proved_widths.noise_radius.py_func(width, n), sqrt((n + 1) * rho * (log(n + 1) + 2 * 3.1)) / n
+        yield plain(proved_widths.noise_radius)(width, n), sqrt((n + 1) * rho * (log(n + 1) + 2 * 3.1)) / n
 
 
 @of(
@@ -208,13 +208,14 @@ def boundaries() -> Pairs:
     for v, rho, delta in ((30.0, 4.0, 0.05), (0.3, 1.0, 0.3)):
         s = float(anytime.mixture_boundary(v, delta, rho))
         yield sqrt(rho / (v + rho)) * exp(s * s / (2 * (v + rho))), 1 / delta  # the mixture on its boundary
-    for H, noise in ((5, 0.0), (3, 0.4), (2, "bernoulli")):
+    noises: tuple[tuple[int, Any], ...] = ((5, 0.0), (3, 0.4), (2, "bernoulli"))
+    for H, noise in noises:
         variance = H * H / 4 + (H * 0.16 if noise == 0.4 else 0.0)
         yield anytime.return_variance(H, noise), variance
-        for rho in (None, 7.0):
-            r, v = rho or H * H, 60 * variance
+        for given in (None, 7.0):
+            r, v = given or H * H, 60 * variance
             by_hand = 200.0 - 150.0 + sqrt((v + r) * log((v + r) / (r * 0.07**2)))
-            yield anytime.regret_upper(60, 200.0, 150.0, H, 0.07, noise, rho), by_hand
+            yield anytime.regret_upper(60, 200.0, 150.0, H, 0.07, noise, given), by_hand
 
 
 @of(anytime.upper_sum)
@@ -243,7 +244,8 @@ def covers() -> Pairs:
         greedy = alpha == float("inf")
 
         def growth(n: float, c: Any = c) -> int:
-            return ceil(c.d * log(1 + n / (c.d * c.reg)))
+            d, reg = float(c.d), float(c.reg)
+            return ceil(d * log(1 + n / (d * reg)))
 
         def betas(h: int, g: float, n: float, c: Any = c, greedy: bool = greedy) -> tuple[float, float]:
             """Of step h = 1 .. H, as the text of the module has it."""
@@ -332,17 +334,23 @@ def chance_of_realised_costs() -> Pairs:
         (900.0, 7.0, 2.5, 0.2, 0.5, 10**6, 900),
         (50.0, 7.0, 1.5, 3.0, 4.0, 90, 300),
     ):
-        run = Planned(n=n, spec={"episodes": K}, problem_again=lambda: None)
+        run: Any = Planned(n=n, spec={"episodes": K}, problem_again=lambda: None)
         side: Any = SimpleNamespace(player=SimpleNamespace(largest_multiplier=lambda problem, K, cap=cap: cap))
-        found = claims_rates._with_chance(
-            run, PrimalRegretBound(most, True, root), online, SimpleNamespace(largest=star), side
-        )  # type: ignore[arg-type]
-        b, level = max(cap, star), log(2 / 0.01)
-        freedman = 2 * (most + online) + 4 * (e - 2) * b**2 * level
-        ways = [claims_rates.solved_for_resets(freedman, 2 * root, n)]
-        if n <= K:
-            ways.append(claims_rates.solved_for_resets(most + online + b * sqrt(K * level / 2), root, n))
-        yield found, min(ways)
+        rounds: Any = SimpleNamespace(lam=np.zeros(1))
+        against: Any = SimpleNamespace(largest=star, at_starts=np.ones(1))
+        for m in (1.0, 1.7):  # the margin
+            found, delta = claims_rates._with_chance(
+                run, rounds, claims_rates.Parts(m, online, most, root), against, side
+            )
+            b, level = max(cap, star), log(2 / 0.01)
+            freedman = 2 * (most + online) / m + 4 * (e - 2) * (b / m) ** 2 * level
+            ways = [claims_rates.solved_for_resets(freedman, 2 * root / m, n)]
+            if n <= K:
+                ways.append(claims_rates.solved_for_resets((most + online + b * sqrt(K * level / 2)) / m, root / m, n))
+            yield (found, delta), (min(ways), 0.01)
+        same: Any = SimpleNamespace(largest=star, at_starts=np.zeros(1))  # the comparator is what was played
+        certain = claims_rates._with_chance(run, rounds, claims_rates.Parts(1.7, online, most, root), same, side)
+        yield certain, (claims_rates.solved_for_resets((most + online) / 1.7, root / 1.7, n), 0.0)
 
 
 @of(theorems.reduction, theorems.saddle_gap)

@@ -224,7 +224,10 @@ def summed() -> Pairs:
                 z = [misfit[1] + (H - h) * misfit[0] + B * misfit[0] for h in range(1, H + 1)]
                 extra = 2 * K * sum(z)
             else:
-                bound, kept = cls(on, pooled, p, B, reg, alpha=40.0, rare=old > 0), sqrt(2) if old else 1.0
+                bound, kept = (
+                    proved_linear.Covers(on, pooled, p, B, reg, alpha=40.0, rare=old > 0),
+                    sqrt(2) if old else 1.0,
+                )
                 beta_r, beta_c = cover_widths.cover_betas(
                     bound.width, np.full(H, float(ceil(growth))), np.full(H, float(n))
                 )
@@ -238,7 +241,7 @@ def summed() -> Pairs:
         yield few.most, most * 3
     ledge = rf.make("ledge-v0").problem()
     found = intervals.Intervals(ledge, False, p, B)
-    D, root = proved_widths.overestimates(ledge, found.width, False, p, 500, 1)
+    D, root = proved_widths.overestimates(ledge, found.width, False, p, 500, 1)[:2]
     yield found.regret(500, 1)[:3], (D, True, B * root)
 
 

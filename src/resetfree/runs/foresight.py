@@ -56,7 +56,7 @@ class Foresight(NamedTuple):
         'high by design: what is not known counts as dangerous; too low (99 %)'
         """
         meant, by_design = MEANT[self.meant], self.verdict == f"too {self.meant}"
-        return meant if by_design or self.verdict is None else f"{meant}; {self._judged()}"
+        return meant if by_design or self.verdict is None else f"{meant}; {self._verdict_text()}"
 
     def _verdict_text(self) -> str:
         return "" if self.verdict is None else f"{self.verdict} ({100 - 100 * DELTA:g} %)"

@@ -176,7 +176,7 @@ def test_whatever_becomes_of_a_report_the_game_goes_on(
     k = session.lanes[0].k
     until(lambda: session.lanes[0].k > k)
     assert session.lanes[0].state == "running"
-    until(lambda: not here.studio._places)  # and nothing is left in the folder for temporary files
+    until(lambda: not here.studio._folders)  # and nothing is left in the folder for temporary files
 
 
 def test_a_report_is_made_by_another_process(tmp_path: Path) -> None:
