@@ -40,7 +40,7 @@ class Shown:
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the runs.")
 @click.option("--no-run", is_flag=True, help="Only the limits: no player that eliminates is run.")
 def limit(problem: str, options: Sequence[str], as_json: bool, episodes: int, seed: int, no_run: bool) -> None:
-    """Show how few resets a learner can promise for all problems of these sizes, and how many happen."""
+    """Show how few resets can be promised for all problems of a size."""
     mdp = finite_model(problem, options, "have a limit")
     found = rf.limit(mdp)
     primal = {} if no_run else discover("primal").own
