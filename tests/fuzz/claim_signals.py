@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from random import Random
 from typing import Any
 
 import numpy as np
@@ -46,8 +45,7 @@ def signalling(mdp: rf.FiniteMDP, pattern: str, episodes: int) -> Any:
     return Signals()
 
 
-def tempting(rng: Random) -> rf.FiniteMDP:
-    """One state that is safe, and an action of which some always, often or seldom fall."""
-    fall = rng.choice((1.0, 1.0, 0.3, 1e-3))
+def tempting(fall: float) -> rf.FiniteMDP:
+    """One state in which the first action is safe and pays nothing, and each of the others pays 1 and may fall."""
     transition = [[[1.0, 0.0], *[[1 - fall, fall]] * 3], [[0.0, 1.0]] * 4]
     return rf.FiniteMDP(transition, [[0.0, 1.0, 1.0, 1.0], [0.0] * 4], [False, True], 1, name="tempting")

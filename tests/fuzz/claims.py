@@ -100,7 +100,11 @@ def make(seed: int, index: int) -> Case:
         "seed": rng.randrange(2**32),
     }
     if rng.random() < 0.25:  # a game against the dual player alone, longer and with costs of a pattern
-        mdp, K, pattern = rng.choice((mdp, tempting(rng))), rng.choice((60, 600)), rng.choice(list(PATTERNS))
+        mdp, K, pattern = (
+            rng.choice((mdp, tempting(rng.choice((1.0, 1.0, 0.3, 1e-3))))),
+            rng.choice((60, 600)),
+            rng.choice(list(PATTERNS)),
+        )
         arguments |= {"primal": Pattern(pattern, K), "feedback": rng.choice(("exact", "realised")), "episodes": K}
         settings["primal"] = {}
     return Case(f"{seed}:{index}", mdp, arguments)

@@ -27,7 +27,7 @@ from resetfree.core.settings import declarations
 from resetfree.game.contract import Statement
 from resetfree.theory.assumptions import feasibility
 
-SHARE = 20  # of pairs of settings one in so many is played by `make test`
+SHARE = 40  # of pairs of settings one in so many is played by `make test`
 
 
 @cache
@@ -51,18 +51,18 @@ def promises(cls: Any, settings: dict[str, Any], mdp: rf.FiniteMDP) -> bool:
 
 
 def cases(role: Literal["primal", "dual"], name: str, share: int = 1) -> Iterator[Case]:
-    """Every setting by itself on four problems, and one in `share` of the pairs that matter on two of them."""
+    """Every setting by itself and one in `share` of the pairs that matter; more problems and patterns where all are."""
     cls, turn = players(role)[name], cycle(problems())
     for i, settings in enumerate(variants(cls)):
         if len(settings) > 1 and i % share:
             continue
         if role == "dual":
-            for pattern in PATTERNS if len(settings) < 2 else ("rarely", "growing"):
-                mdp, primal = tempting(Random(i)) if i % 3 else next(turn), Pattern(pattern, 600)
+            for pattern in PATTERNS if share == 1 else ("rarely", "growing"):
+                mdp, primal = next(turn) if pattern == "growing" else tempting(1.0), Pattern(pattern, 600)
                 arguments = {"primal": primal, "dual": name, "feedback": "exact", "episodes": 600}
                 yield case(name, mdp, {**arguments, "settings": {"dual": settings}, "seed": i, "delay": None})
             continue
-        on = [problems()[0], *(next(turn) for _ in range(3 if len(settings) < 2 else 1))]
+        on = [problems()[0], *(next(turn) for _ in range(4 if share == 1 else 1))]
         for j, mdp in enumerate(mdp for mdp in on if not settings or promises(cls, settings, mdp)):
             arguments = {"primal": name, "dual": "projected-gradient", "settings": {"primal": settings}}
             arguments |= {"feedback": ("realised", "optimistic", "exact")[(i + j) % 3], "episodes": 40}
