@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import resetfree as rf
 from resetfree.game.contract import Plan, Round
-from resetfree.players.primal.uniform import Uniform
+from resetfree.players.tabular.uniform import Uniform
 
 Floats = NDArray[np.float64]
 PATTERNS: dict[str, Callable[[NDArray[Any], int], Floats]] = {  # of rounds 0 .. K - 1

@@ -14,8 +14,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 import resetfree as rf
-from resetfree.game.capabilities import PrimalRegretBound
-from resetfree.players.shared import count_players
+from resetfree.players.tabular import count_players
 from resetfree.problems.finite.tabular_policy import random_policy
 from resetfree.theory import cover_widths, delay, proved_widths, reset_limits, theorems, widths
 from resetfree.theory.certificates import anytime, claims_rates
@@ -319,7 +318,7 @@ def solved() -> Pairs:
         yield claims_rates.solved_for_resets(rest, root, k), min(largest, rest + root * sqrt(k))
 
 
-@of(claims_rates._with_chance)
+@of(claims_rates._with_chance, claims_rates.Parts.solved)
 def chance_of_realised_costs() -> Pairs:
     """Azuma for the rounds that were planned, Freedman for any; half of 1 % each."""
 
@@ -334,15 +333,21 @@ def chance_of_realised_costs() -> Pairs:
     ):
         run = Planned(n=n, spec={"episodes": K}, problem_again=lambda: None)
         side: Any = SimpleNamespace(player=SimpleNamespace(largest_multiplier=lambda problem, K, cap=cap: cap))
-        found = claims_rates._with_chance(
-            run, PrimalRegretBound(most, True, root), online, SimpleNamespace(largest=star), side
-        )  # type: ignore[arg-type]
-        b, level = max(cap, star), log(2 / 0.01)
-        freedman = 2 * (most + online) + 4 * (e - 2) * b**2 * level
-        ways = [claims_rates.solved_for_resets(freedman, 2 * root, n)]
-        if n <= K:
-            ways.append(claims_rates.solved_for_resets(most + online + b * sqrt(K * level / 2), root, n))
-        yield found, min(ways)
+        for m in (1.0, star):  # how far the comparator is above lambda_hat
+            rounds: Any = SimpleNamespace(lam=np.zeros(n))
+            against: Any = SimpleNamespace(largest=star, at_starts=np.full(n, star))
+            parts = claims_rates.Parts(m, online, most, root)
+            found = claims_rates._with_chance(run, rounds, parts, against, side)  # type: ignore[arg-type]
+            b, level = max(cap, star), log(2 / 0.01)
+            freedman = 2 * (most + online) / m + 4 * (e - 2) * (b / m) ** 2 * level
+            ways = [claims_rates.solved_for_resets(freedman, 2 * root / m, n)]
+            if n <= K:
+                azuma = (most + online + b * sqrt(K * level / 2)) / m
+                ways.append(claims_rates.solved_for_resets(azuma, root / m, n))
+            yield found, (min(ways), 0.01)
+            rounds.lam = against.at_starts
+            fixed = claims_rates.solved_for_resets((most + online) / m, root / m, n)
+            yield claims_rates._with_chance(run, rounds, parts, against, side), (fixed, 0.0)
 
 
 @of(theorems.reduction, theorems.saddle_gap)

@@ -21,8 +21,10 @@ from tests.mutants.slight import in_place, mutants, plain
 
 from resetfree.game import capabilities
 from resetfree.players import discover
-from resetfree.players.primal.greedy_composite import composite_beta
-from resetfree.players.shared import count_players, proved_linear
+from resetfree.players.linear import intervals
+from resetfree.players.linear import proved as proved_linear
+from resetfree.players.linear.greedy_composite import composite_beta
+from resetfree.players.tabular import count_players
 from resetfree.theory import cover_widths, delay, proved_widths, reset_limits, theorems, widths
 from resetfree.theory.certificates import anytime, claims_rates
 
@@ -56,7 +58,8 @@ def bounds() -> set[Any]:
     """Every function and method that computes a bound."""
     found: set[Any] = {composite_beta, count_players.union_bound, proved_linear.summed_widths}
     found |= {claims_rates.solved_for_resets, claims_rates._with_chance, theorems.reduction, theorems.saddle_gap}
-    found |= {vars(cls)["regret"] for cls in _classes(proved_linear) if "regret" in vars(cls)}
+    kinds = (*_classes(proved_linear), *_classes(intervals))
+    found |= {vars(cls)["regret"] for cls in kinds if "regret" in vars(cls)}
     for module in MODULES:
         for one in [one for owner in (module, *_classes(module)) for one in vars(owner).values()]:
             honest = plain(one)
