@@ -20,7 +20,10 @@ from resetfree.theory.first_falls import UnsafeEdges
 def dear(mdp: rf.FiniteMDP, factor: float, episodes: int) -> rf.Run:
     """Algorithm 1 against a penalty of so many times the least B."""
     B = factor * (float(np.nanmax(rf.solve(mdp).lambda_hat)) + 1.0)
-    settings = {"primal": {"B": B, "width": "proved", "pooled": True, "alpha": 1e9}, "dual": {"B": B}}
+    settings: dict[str, dict[str, Any]] = {
+        "primal": {"B": B, "width": "proved", "pooled": True, "alpha": 1e9},
+        "dual": {"B": B},
+    }
     return rf.learn(mdp, "linear-ucb", "constant-penalty", episodes=episodes, seed=0, settings=settings)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import inf, log, sqrt
+from typing import Any
 
 import numpy as np
 import pytest
@@ -88,9 +89,9 @@ def test_lower_ends_are_superadditive() -> None:
 def test_edges_are_those_of_the_support() -> None:
     """A chain to a reset: state 2 is lost, as both its actions can fall; 1 and 0 have a safe action."""
     P = np.zeros((4, 2, 4))
-    P[0] = [[1, 0, 0, 0], [0.5, 0.5, 0, 0]]
-    P[1] = [[1, 0, 0, 0], [0.75, 0, 0.25, 0]]
-    P[2] = [[0.5, 0, 0, 0.5], [0, 0, 0, 1]]
+    P[0] = [[1.0, 0.0, 0.0, 0.0], [0.5, 0.5, 0.0, 0.0]]
+    P[1] = [[1.0, 0.0, 0.0, 0.0], [0.75, 0.0, 0.25, 0.0]]
+    P[2] = [[0.5, 0.0, 0.0, 0.5], [0.0, 0.0, 0.0, 1.0]]
     reset = np.array([False, False, False, True])
     mdp = rf.FiniteMDP(P, np.zeros((4, 2)), reset, 3, start=np.array([1.0, 0, 0, 0]), restart=np.array([1.0, 0, 0, 0]))
     found = unsafe_edges(mdp, pooled=True)
@@ -131,7 +132,10 @@ def test_the_estimated_cost_of_every_safe_state_is_at_most_what_is_left_over_the
 def test_certified_resets_are_within_ten_times_what_happens(factor: float) -> None:
     """On grid-v0; 2,000 episodes, of which the bound is a few per cent."""
     B = factor * (1 + float(np.nanmax(rf.solve(rf.make("grid-v0")).lambda_hat)))
-    settings = {"primal": {"B": B, "width": "proved", "pooled": True, "alpha": 1e9}, "dual": {"B": B}}
+    settings: dict[str, dict[str, Any]] = {
+        "primal": {"B": B, "width": "proved", "pooled": True, "alpha": 1e9},
+        "dual": {"B": B},
+    }
     run = rf.learn("grid-v0", "linear-ucb", "constant-penalty", episodes=1000, seed=0, settings=settings)
     rate = next(c for c in certify(run) if c.claim == RATES[2])
     assert rate.status == "proved"
