@@ -321,7 +321,7 @@ def solved() -> Pairs:
         yield claims_rates.solved_for_resets(rest, root, k), min(largest, rest + root * sqrt(k))
 
 
-@of(claims_rates._with_chance)
+@of(claims_rates._with_chance, claims_rates.Parts.solved)
 def chance_of_realised_costs() -> Pairs:
     """Azuma for the rounds that were planned, Freedman for any; half of 1 % each."""
 
@@ -336,21 +336,21 @@ def chance_of_realised_costs() -> Pairs:
     ):
         run: Any = Planned(n=n, spec={"episodes": K}, problem_again=lambda: None)
         side: Any = SimpleNamespace(player=SimpleNamespace(largest_multiplier=lambda problem, K, cap=cap: cap))
-        rounds: Any = SimpleNamespace(lam=np.zeros(1))
-        against: Any = SimpleNamespace(largest=star, at_starts=np.ones(1))
-        for m in (1.0, 1.7):  # the margin
-            found, delta = claims_rates._with_chance(
-                run, rounds, claims_rates.Parts(m, online, most, root), against, side
-            )
+        for m in (1.0, star):  # how far the comparator is above lambda_hat
+            rounds: Any = SimpleNamespace(lam=np.zeros(n))
+            against: Any = SimpleNamespace(largest=star, at_starts=np.full(n, star))
+            parts = claims_rates.Parts(m, online, most, root)
+            found = claims_rates._with_chance(run, rounds, parts, against, side)  # type: ignore[arg-type]
             b, level = max(cap, star), log(2 / 0.01)
             freedman = 2 * (most + online) / m + 4 * (e - 2) * (b / m) ** 2 * level
             ways = [claims_rates.solved_for_resets(freedman, 2 * root / m, n)]
             if n <= K:
-                ways.append(claims_rates.solved_for_resets((most + online + b * sqrt(K * level / 2)) / m, root / m, n))
-            yield (found, delta), (min(ways), 0.01)
-        same: Any = SimpleNamespace(largest=star, at_starts=np.zeros(1))  # the comparator is what was played
-        certain = claims_rates._with_chance(run, rounds, claims_rates.Parts(1.7, online, most, root), same, side)
-        yield certain, (claims_rates.solved_for_resets((most + online) / 1.7, root / 1.7, n), 0.0)
+                azuma = (most + online + b * sqrt(K * level / 2)) / m
+                ways.append(claims_rates.solved_for_resets(azuma, root / m, n))
+            yield found, (min(ways), 0.01)
+            rounds.lam = against.at_starts
+            fixed = claims_rates.solved_for_resets((most + online) / m, root / m, n)
+            yield claims_rates._with_chance(run, rounds, parts, against, side), (fixed, 0.0)
 
 
 @of(theorems.reduction, theorems.saddle_gap)

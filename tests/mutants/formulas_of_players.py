@@ -241,7 +241,7 @@ def summed() -> Pairs:
         yield few.most, most * 3
     ledge = rf.make("ledge-v0").problem()
     found = intervals.Intervals(ledge, False, p, B)
-    D, root = proved_widths.overestimates(ledge, found.width, False, p, 500, 1)[:2]
+    D, root = proved_widths.overestimates(ledge, found.width, False, p, 500, 1)
     yield found.regret(500, 1)[:3], (D, True, B * root)
 
 
@@ -326,3 +326,51 @@ def rules() -> Pairs:
     cls = discover("primal")["rule-elimination"]
     yield cls(moves="pairs").rule_bound(problem, fatal, 64), bits[0] + bits[2] + 6 + 1
     yield cls(moves="relative").rule_bound(problem, fatal, 64), sum(bits) + 1 + problem.n_actions + 2 + 6 + 1
+
+
+@of(
+    proved_widths.radius_at,
+    method("primal", "algorithm1-safe", "primal_regret_bound"),
+    method("primal", "algorithm1-safe", "temperature"),
+    method("primal", "algorithm1-safe", "_softmax"),
+)
+def safe() -> Pairs:
+    """2 H (1 + H) for the softmax, once or by 1 + 1/2 + ... + 1/K, and the overestimates of rewards."""
+    cls, K, p = discover("primal")["algorithm1-safe"], 700, 0.07
+    problem = rf.make("ledge-v0", places=2, horizon=2).problem()
+    width = proved_widths.interval_width(problem, True, p, 0.0)
+    D = proved_widths.overestimates(problem, width, True, p, K, 0).rewards
+    for anytime in (False, True):
+        player = cls(p=p, anytime=anytime)
+        alpha = log(2) * (1 if anytime else K) / (2 + 2 * 2)
+        times = sum(1 / k for k in range(1, K + 1)) if anytime else K
+        yield player.temperature(problem, K), alpha
+        yield player.primal_regret_bound(problem, K, K).regret, times * 2 * log(2) / alpha + D
+        yield player.primal_regret_bound(problem, K, K).most, times * 2 * log(2) / alpha + D
+    yield cls(p=p, alpha=3.5).temperature(problem, K), 3.5
+    yield proved_widths.radius_at(width, 7.5), (width.log_term + log(2 * sqrt(7.5))) / 7.5
+
+
+@of(method("primal", "support-elimination", "primal_regret_bound"), method("primal", "support-elimination", "_bound"))
+def eliminating() -> Pairs:
+    """Bonus and distance of each visit, the visits spread evenly over all pairs; noise on both sides."""
+    cls, K, p = discover("primal")["support-elimination"], 60, 0.07
+    for noise, pooled in ((0.0, True), (0.0, False), (0.01, True)):
+        mdp = rf.make("ledge-v0", places=2, horizon=2)
+        problem, H, pairs = mdp.problem(), 2, 6
+        m, samples = (2 if noise else 1), K * (H if pooled else 1)
+        L = log(m * pairs * H * samples / p)
+        sets = log((2**2 - 1) * pairs * (1 if pooled else H) / 0.005)
+        terms, noisy = [1.0] * (H if pooled else 1), [1.0] * (H if pooled else 1)
+        for n in range(1, 200):
+            x = (sets + log(2 * sqrt(n))) / n
+            terms.append(min(1.0, sqrt(L / (2 * n)) + min(1.0, sqrt(x / 2))))
+            noisy.append(min(1.0, 2 * noise * sqrt(2 * L / n)))
+
+        def spread(values: list[float], visits: int, pairs: int = pairs) -> float:
+            return sum(values[i // pairs] for i in range(visits))
+
+        D = spread(terms, K) + (spread(noisy, 2 * K) if pooled else 2 * spread(noisy, K))
+        D = min(3 * float(upper(D / 3, 0.005)), 3 * K) + K * H * 1e-9
+        found = cls(width="theory", p=p, noise=noise, pooled=pooled).primal_regret_bound(problem, K, K)
+        yield (found.most, found.regret, found.chance), (D, D, 0.01 + (p / 2 if noise else 0.0))

@@ -58,12 +58,8 @@ def bounds() -> set[Any]:
     """Every function and method that computes a bound."""
     found: set[Any] = {composite_beta, count_players.union_bound, proved_linear.summed_widths}
     found |= {claims_rates.solved_for_resets, claims_rates._with_chance, theorems.reduction, theorems.saddle_gap}
-    found |= {
-        vars(cls)["regret"]
-        for module in (proved_linear, intervals)
-        for cls in _classes(module)
-        if "regret" in vars(cls)
-    }
+    kinds = (*_classes(proved_linear), *_classes(intervals))
+    found |= {vars(cls)["regret"] for cls in kinds if "regret" in vars(cls)}
     for module in MODULES:
         for one in [one for owner in (module, *_classes(module)) for one in vars(owner).values()]:
             honest = plain(one)

@@ -88,10 +88,10 @@ def test_lower_ends_are_superadditive() -> None:
 
 def test_edges_are_those_of_the_support() -> None:
     """A chain to a reset: state 2 is lost, as both its actions can fall; 1 and 0 have a safe action."""
-    P: Any = np.zeros((4, 2, 4))
-    P[0] = [[1, 0, 0, 0], [0.5, 0.5, 0, 0]]
-    P[1] = [[1, 0, 0, 0], [0.75, 0, 0.25, 0]]
-    P[2] = [[0.5, 0, 0, 0.5], [0, 0, 0, 1]]
+    P = np.zeros((4, 2, 4))
+    P[0] = [[1.0, 0.0, 0.0, 0.0], [0.5, 0.5, 0.0, 0.0]]
+    P[1] = [[1.0, 0.0, 0.0, 0.0], [0.75, 0.0, 0.25, 0.0]]
+    P[2] = [[0.5, 0.0, 0.0, 0.5], [0.0, 0.0, 0.0, 1.0]]
     reset = np.array([False, False, False, True])
     mdp = rf.FiniteMDP(P, np.zeros((4, 2)), reset, 3, start=np.array([1.0, 0, 0, 0]), restart=np.array([1.0, 0, 0, 0]))
     found = unsafe_edges(mdp, pooled=True)

@@ -142,7 +142,6 @@ def radius(width: IntervalWidth, n: int) -> float:
     return width.part * (width.log_term + log(2.0) + 0.5 * log(n)) / n
 
 
-@jit
 def radius_at(width: IntervalWidth, n: float) -> float:
     """x_n for a real n >= 1, as proofs need it; the same radii for whole numbers."""
     return width.part * (width.log_term + log(2.0) + 0.5 * log(n)) / n

@@ -19,7 +19,7 @@ from resetfree.game.capabilities import Partner, PrimalRegretBound, Proof
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
 from resetfree.players.elimination.elimination_sets import endless_sets, episode_sets, is_endless
 from resetfree.players.linear.intervals import Intervals, IntervalState, no_intervals
-from resetfree.players.requirements import TakesEpisodes, check_episodes, covered_unless
+from resetfree.players.requirements import TakesEpisodes, check_episodes, covered_unless, finite_states
 from resetfree.players.tabular.lazy_passes import Widths
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.mdp import FiniteMDP
@@ -95,6 +95,7 @@ class Algorithm1Safe(TakesEpisodes, PrimalPlayer[SafeIntervalState]):
     def init(self, problem: Problem, episodes: int, seed: int) -> SafeIntervalState:
         """No data yet: every action can be safe."""
         check_episodes(episodes, self.name)
+        finite_states(problem, self.name)
         proved, endless = self.proved(problem), is_endless(problem, self.pooled)
         alpha = self.temperature(problem, episodes)
         empty = no_intervals(problem, self.name, pooled=proved.pooled, width=proved.width, alpha=alpha)

@@ -121,13 +121,13 @@ def farther(begun: DualStart, star: Comparator, s1: Any) -> Farther | None:
         for _ in range(50):
             middle = (low + high) / 2
             low, high = (middle, high) if _inside(among, middle, star, s1) else (low, middle)
-        t = low
+        t = low * (1 - 10 * SLACK)  # inside, and not by rounding
     elif among is None and star.largest > 0:
         try:
             t = float(player.multiplier(begun.state, s1, _no_plans)) / star.largest
         except NotCertifiable:
             return None
-    if not t > 1.0:
+    if not t > 1.01:
         return None
     constant = among is None or begun.problem.xi is None
     least = star.largest if constant else 1.0  # which lambda* is never below
