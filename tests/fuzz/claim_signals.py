@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from resetfree.players.primal.uniform import Uniform
 
 import resetfree as rf
 from resetfree.game.contract import Plan, Round
-from resetfree.players.primal.uniform import Uniform
 
 Floats = NDArray[np.float64]
 PATTERNS: dict[str, Callable[[NDArray[Any], int], Floats]] = {  # of rounds 0 .. K - 1

@@ -11,11 +11,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from resetfree.players.shared import count_players
 from scipy.optimize import brentq
 
 import resetfree as rf
 from resetfree.game.capabilities import PrimalRegretBound
-from resetfree.players.shared import count_players
 from resetfree.problems.finite.tabular_policy import random_policy
 from resetfree.theory import cover_widths, delay, proved_widths, reset_limits, theorems, widths
 from resetfree.theory.certificates import anytime, claims_rates

@@ -7,14 +7,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from resetfree.players.primal.greedy_composite import composite_beta
+from resetfree.players.shared import proved_linear
+from resetfree.players.shared.rule_class import rows_of, rules_of
 from tests.mutants.formulas import Pairs, ball, of, runs, self_normalised, upper
 
 import resetfree as rf
 from resetfree.game.capabilities import Comparator, PlanAges
 from resetfree.players import discover
-from resetfree.players.primal.greedy_composite import composite_beta
-from resetfree.players.shared import proved_linear
-from resetfree.players.shared.rule_class import rows_of, rules_of
 from resetfree.theory import cover_widths, proved_widths, widths
 from resetfree.theory.assumptions import reachable_starts
 

@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from resetfree.players.primal.greedy_composite import composite_beta
+from resetfree.players.shared import count_players, proved_linear
 from tests.mutants.formulas import FORMULAS, Pairs
 from tests.mutants.formulas_of_players import zero
 from tests.mutants.slight import in_place, mutants, plain
 
 from resetfree.game import capabilities
 from resetfree.players import discover
-from resetfree.players.primal.greedy_composite import composite_beta
-from resetfree.players.shared import count_players, proved_linear
 from resetfree.theory import cover_widths, delay, proved_widths, reset_limits, theorems, widths
 from resetfree.theory.certificates import anytime, claims_rates
 

@@ -11,7 +11,7 @@ import pytest
 from tests.players.neural.toy_rollouts import f32, idle, nothing_beyond, toy, toy_batch
 
 from resetfree.players.neural.world_model import (
-    TRACE,
+    TD_LAMBDA,
     Path,
     RolloutBatch,
     action_of,
@@ -118,8 +118,8 @@ def test_targets_by_hand() -> None:
             earned, cost = said[0, 3, e, i], max(said[1:, 3, e, i])
             for t in (2, 1, 0):
                 lives = DISCOUNT * (1.0 - danger[t, e, i])
-                earned = (1 - TRACE) * said[0, t + 1, e, i] + TRACE * earned
-                cost = (1 - TRACE) * max(said[1:, t + 1, e, i]) + TRACE * cost
+                earned = (1 - TD_LAMBDA) * said[0, t + 1, e, i] + TD_LAMBDA * earned
+                cost = (1 - TD_LAMBDA) * max(said[1:, t + 1, e, i]) + TD_LAMBDA * cost
                 earned, cost = (1 - DISCOUNT) * reward[t, e, i] + lives * earned, danger[t, e, i] + lives * cost
                 assert found[:, t, e, i] == pytest.approx([earned, cost], abs=1e-5)
 
