@@ -92,17 +92,29 @@ def _settings(tree: ast.Module, entries: tuple[Entry, ...]) -> Iterator[tuple[in
                     yield from ((field.lineno, entry) for entry in wrong)
 
 
+def _former(tree: ast.Module) -> set[int]:
+    """The lines of `former_settings`."""
+    fields = (node for node in ast.walk(tree) if isinstance(node, ast.AnnAssign))
+    found = (node for node in fields if ast.unparse(node.target) == "former_settings")
+    return {line for node in found for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
+
+
 def in_source(source: str, entries: tuple[Entry, ...], kept: Collection[str] = ()) -> Iterator[tuple[int, Entry]]:
-    """Line and entry of each word in a module: its identifiers, texts and comments, and its players' settings."""
+    """Line and entry of each word in a module: its identifiers, texts and comments, and its players' settings.
+
+    The former names of settings (`former_settings`) have to be written out.
+    """
+    tree = ast.parse(source)
+    former = _former(tree)
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         line = token.start[0]
-        if token.string.strip("\"'") in kept:
+        if line in former or token.string.strip("\"'") in kept:
             continue
         if token.type == tokenize.NAME:
             yield from ((line, entry) for entry in in_name(token.string, entries))
         elif token.type in (tokenize.STRING, tokenize.COMMENT, getattr(tokenize, "FSTRING_MIDDLE", -1)):
             yield from ((line + n - 1, entry) for n, entry in in_text(token.string, entries))
-    yield from _settings(ast.parse(source), entries)
+    yield from _settings(tree, entries)
 
 
 def findings(project: Path, only: tuple[str, ...] = ("",)) -> list[Found]:
