@@ -118,8 +118,8 @@ def findings(project: Path, only: tuple[str, ...] = ("",)) -> list[Found]:
         places = [*in_source(path.read_text(), entries, stay), *((1, entry) for entry in in_name(path.stem, entries))]
         found += [Found(path.relative_to(project), line, entry) for line, entry in sorted(places)]
     for path in files(PAGES):
-        stay = "|".join(kept.get(path.relative_to(project).as_posix(), ())) or "(?!)"
-        places = sorted(in_text(re.sub(rf"([\"`])(?:{stay})\1", "", path.read_text()), entries))
+        names = "|".join(kept.get(path.relative_to(project).as_posix(), ())) or "(?!)"
+        places = sorted(in_text(re.sub(rf"([\"`])(?:{names})\1", "", path.read_text()), entries))
         found += [Found(path.relative_to(project), line, entry) for line, entry in places]
     return found
 
