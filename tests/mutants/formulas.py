@@ -340,7 +340,7 @@ def chance_of_realised_costs() -> Pairs:
             rounds: Any = SimpleNamespace(lam=np.zeros(n))
             against: Any = SimpleNamespace(largest=star, at_starts=np.full(n, star))
             parts = claims_rates.Parts(m, online, most, root)
-            found = claims_rates._with_chance(run, rounds, parts, against, side)  # type: ignore[arg-type]
+            found = claims_rates._with_chance(run, rounds, parts, against, side)
             b, level = max(cap, star), log(2 / 0.01)
             freedman = 2 * (most + online) / m + 4 * (e - 2) * (b / m) ** 2 * level
             ways = [claims_rates.solved_for_resets(freedman, 2 * root / m, n)]

@@ -112,15 +112,15 @@ class PairRows:
             self.seen = end
 
     def fitted(self) -> Read:
-        """What a pass reads: features, actions, dead rows, rows by layer, layers, and the regressions then."""
+        """What a pass reads: features, actions, whether they ended in a reset, rows by layer, layers, and the regressions then."""
         self.look()
         n = self.then.rows
         taken = np.flatnonzero(self.rows.action[:n] != NO_ACTION)
         layer = self.layer_of_step[self.step[taken]]
         order = taken[np.argsort(layer, kind="stable")]
         ends = np.append(0, np.bincount(layer, minlength=len(self.then.pay)).cumsum())
-        psi, action, dead = self.psi[:n], self.rows.action[:n], self.rows.terminated[:n]
-        return psi, action, dead, order, ends, self.layer_of_step, self.then.inverse, self.then.pay
+        psi, action, terminated = self.psi[:n], self.rows.action[:n], self.rows.terminated[:n]
+        return psi, action, terminated, order, ends, self.layer_of_step, self.then.inverse, self.then.pay
 
 
 def no_pairs(problem: Problem, name: str, *, pooled: bool, reg: float, episodes: int) -> PairRows:
