@@ -78,7 +78,8 @@ def test_a_file_with_former_names_is_resumed_and_certified_without_a_notice(tmp_
         loaded = rf.load(parts, Target())
         assert loaded.player_again("primal").vf_coef == 0.4
         applied = [one for one in loaded.certificates() if one.status in ("checked", "identity")]
-        assert applied and [str(one) for one in applied if not one.holds] == []
+        assert applied
+        assert [str(one) for one in applied if not one.holds] == []
     assert loaded.spec["primal"]["settings"]["trace"] == 0.9  # a file stays as it was written
     with pytest.warns(Notice, match="'trace'"):
         former = learned(FORMER)
