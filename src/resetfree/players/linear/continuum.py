@@ -112,7 +112,7 @@ class PairRows:
             self.seen = end
 
     def fitted(self) -> Read:
-        """What a pass reads: features, actions, whether they ended in a reset, rows by layer, layers, and the regressions then."""
+        """What a pass reads: features, actions, resets, rows by layer, layers, and the regressions then."""
         self.look()
         n = self.then.rows
         taken = np.flatnonzero(self.rows.action[:n] != NO_ACTION)
