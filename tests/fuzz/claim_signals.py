@@ -12,8 +12,7 @@ import resetfree as rf
 from resetfree.game.contract import Plan, Round
 from resetfree.players.primal.uniform import Uniform
 
-Floats = NDArray[np.float64]
-PATTERNS: dict[str, Callable[[NDArray[Any], int], Floats]] = {  # of rounds 0 .. K - 1
+PATTERNS: dict[str, Callable[[NDArray[Any], int], NDArray[Any]]] = {  # of rounds 0 .. K - 1
     "always": lambda k, K: np.ones(len(k)),
     "rarely": lambda k, K: 1.0 * (k % 25 == 24),
     "at last": lambda k, K: 1.0 * (k >= K - max(K // 8, 1)),

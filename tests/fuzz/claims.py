@@ -88,7 +88,7 @@ def make(seed: int, index: int) -> Case:
     rng = Random(f"claims:{seed}:{index}")
     mdp = problem(rng)
     chosen: dict[str, Any] = {
-        role: rng.choices(finite_players(role), map(_weight, _classes(role)))[0] for role in ROLES
+        role: rng.choices(finite_players(role), [_weight(cls) for cls in _classes(role)])[0] for role in ROLES
     }
     settings = {role: some_settings(rng, players(role)[chosen[role]]) for role in ROLES}
     arguments: dict[str, Any] = {
@@ -207,7 +207,8 @@ def campaign(seed: int, cases: int, first: int = 0, tell: Any = None) -> list[Ou
 
 def faults(found: list[Outcome]) -> list[str]:
     """All that is wrong with a campaign: with its cases, and with claims that fail too often over all of them."""
-    said, most, failed = [str(one) for one in found if one.faults], defaultdict(float), Counter[str]()
+    said, failed = [str(one) for one in found if one.faults], Counter[str]()
+    most: dict[str, float] = defaultdict(float)
     for one in found:
         for claim, p, fails in one.chances:
             most[claim] += p
@@ -236,7 +237,7 @@ def main() -> int:
     if asked.case:
         case = make(*map(int, asked.case.split(":")))
         print(check(case))
-        print(*(certificates(case.mdp, case.arguments) or ["refused"]), sep="\n")
+        print(*(certificates(case.mdp, case.arguments) or []), sep="\n")
         return 0
     seed = time.time_ns() % 10**9 if asked.seed is None else asked.seed
     print(f"seed {seed}")

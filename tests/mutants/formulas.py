@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
+from tests.mutants.slight import plain
 
 import resetfree as rf
 from resetfree.game.capabilities import PrimalRegretBound
@@ -92,7 +93,7 @@ def ends() -> Pairs:
     def kl(a: float, b: float) -> float:
         return a * log(a / b) + (1 - a) * log((1 - a) / (1 - b))
 
-    up, low = proved_widths.kl_upper.py_func, proved_widths.kl_lower.py_func
+    up, low = plain(proved_widths.kl_upper), plain(proved_widths.kl_lower)
     for a, x in ((0.3, 0.1), (0.02, 0.5), (0.9, 0.01), (0.5, 2.0), (0.7, 1e-4)):
         yield up(a, x), brentq(lambda q, a=a, x=x: kl(a, q) - x, a, 1 - 1e-15, xtol=1e-14)
         yield low(a, x), brentq(lambda q, a=a, x=x: kl(a, q) - x, 1e-300, a, xtol=1e-14)
@@ -103,9 +104,9 @@ def ends() -> Pairs:
 def radii() -> Pairs:
     width = proved_widths.IntervalWidth(7.5, 0.4, 3.1)
     for n in (1, 2, 17, 9000):
-        yield proved_widths.radius.py_func(width, n), (7.5 + log(2 * sqrt(n))) / n
+        yield plain(proved_widths.radius)(width, n), (7.5 + log(2 * sqrt(n))) / n
         rho = 0.4**2  # the mixture's boundary on the sum of n, divided by n
-        yield proved_widths.noise_radius.py_func(width, n), sqrt((n + 1) * rho * (log(n + 1) + 2 * 3.1)) / n
+        yield plain(proved_widths.noise_radius)(width, n), sqrt((n + 1) * rho * (log(n + 1) + 2 * 3.1)) / n
 
 
 @of(
@@ -211,10 +212,10 @@ def boundaries() -> Pairs:
     for H, noise in ((5, 0.0), (3, 0.4), (2, "bernoulli")):
         variance = H * H / 4 + (H * 0.16 if noise == 0.4 else 0.0)
         yield anytime.return_variance(H, noise), variance
-        for rho in (None, 7.0):
-            r, v = rho or H * H, 60 * variance
+        for rho_or_none in (None, 7.0):
+            r, v = rho_or_none or H * H, 60 * variance
             by_hand = 200.0 - 150.0 + sqrt((v + r) * log((v + r) / (r * 0.07**2)))
-            yield anytime.regret_upper(60, 200.0, 150.0, H, 0.07, noise, rho), by_hand
+            yield anytime.regret_upper(60, 200.0, 150.0, H, 0.07, noise, rho_or_none), by_hand
 
 
 @of(anytime.upper_sum)
@@ -243,7 +244,7 @@ def covers() -> Pairs:
         greedy = alpha == float("inf")
 
         def growth(n: float, c: Any = c) -> int:
-            return ceil(c.d * log(1 + n / (c.d * c.reg)))
+            return int(ceil(c.d * log(1 + n / (c.d * c.reg))))
 
         def betas(h: int, g: float, n: float, c: Any = c, greedy: bool = greedy) -> tuple[float, float]:
             """Of step h = 1 .. H, as the text of the module has it."""
@@ -332,11 +333,10 @@ def chance_of_realised_costs() -> Pairs:
         (900.0, 7.0, 2.5, 0.2, 0.5, 10**6, 900),
         (50.0, 7.0, 1.5, 3.0, 4.0, 90, 300),
     ):
-        run = Planned(n=n, spec={"episodes": K}, problem_again=lambda: None)
+        run: Any = Planned(n=n, spec={"episodes": K}, problem_again=lambda: None)
         side: Any = SimpleNamespace(player=SimpleNamespace(largest_multiplier=lambda problem, K, cap=cap: cap))
-        found = claims_rates._with_chance(
-            run, PrimalRegretBound(most, True, root), online, SimpleNamespace(largest=star), side
-        )  # type: ignore[arg-type]
+        against: Any = SimpleNamespace(largest=star)
+        found = claims_rates._with_chance(run, PrimalRegretBound(most, True, root), online, against, side)
         b, level = max(cap, star), log(2 / 0.01)
         freedman = 2 * (most + online) + 4 * (e - 2) * b**2 * level
         ways = [claims_rates.solved_for_resets(freedman, 2 * root, n)]

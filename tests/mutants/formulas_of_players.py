@@ -218,12 +218,13 @@ def summed() -> Pairs:
             growth, factor = k * log(1 + n / (k * reg)), 2.0 if reg >= 1 else (1 / reg) / log1p(1 / reg)
             kept, extra = 1.0, 0.0
             if cls is proved_linear.Determinants:
-                bound: Any = cls(on, pooled, p, B, reg, misfit)
+                bound: Any = proved_linear.Determinants(on, pooled, p, B, reg, misfit)
                 beta_r, beta_c = proved_widths.determinant_betas(bound.width, np.full(H, growth), n)
                 z = [misfit[1] + (H - h) * misfit[0] + B * misfit[0] for h in range(1, H + 1)]
                 extra = 2 * K * sum(z)
             else:
-                bound, kept = cls(on, pooled, p, B, reg, alpha=40.0, rare=old > 0), sqrt(2) if old else 1.0
+                bound = proved_linear.Covers(on, pooled, p, B, reg, alpha=40.0, rare=old > 0)
+                kept = sqrt(2) if old else 1.0
                 beta_r, beta_c = cover_widths.cover_betas(
                     bound.width, np.full(H, float(ceil(growth))), np.full(H, float(n))
                 )

@@ -65,7 +65,7 @@ def bounds() -> set[Any]:
                 found.add(one)
     names = {method for protocol in BOUNDS for method in vars(protocol) if not method.startswith("_")} - {"each_round"}
     for role in ("primal", "dual"):
-        for cls in discover(role).values():  # type: ignore[arg-type]
+        for cls in discover(role).values():
             for owner in cls.__mro__:
                 if owner.__module__.startswith("resetfree.players"):
                     found |= {vars(owner)[one] for one in (*names, *OWN) if inspect.isfunction(vars(owner).get(one))}
