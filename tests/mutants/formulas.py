@@ -244,7 +244,7 @@ def covers() -> Pairs:
         greedy = alpha == float("inf")
 
         def growth(n: float, c: Any = c) -> int:
-            return int(ceil(c.d * log(1 + n / (c.d * c.reg))))
+            return ceil(float(c.d * log(1 + n / (c.d * c.reg))))
 
         def betas(h: int, g: float, n: float, c: Any = c, greedy: bool = greedy) -> tuple[float, float]:
             """Of step h = 1 .. H, as the text of the module has it."""
