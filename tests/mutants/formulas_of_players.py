@@ -219,7 +219,7 @@ def summed() -> Pairs:
             growth, factor = k * log(1 + n / (k * reg)), 2.0 if reg >= 1 else (1 / reg) / log1p(1 / reg)
             kept, extra = 1.0, 0.0
             if cls is proved_linear.Determinants:
-                bound: Any = cls(on, pooled, p, B, reg, misfit)
+                bound: Any = proved_linear.Determinants(on, pooled, p, B, reg, misfit)
                 beta_r, beta_c = proved_widths.determinant_betas(bound.width, np.full(H, growth), n)
                 z = [misfit[1] + (H - h) * misfit[0] + B * misfit[0] for h in range(1, H + 1)]
                 extra = 2 * K * sum(z)
