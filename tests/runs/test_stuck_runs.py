@@ -92,7 +92,7 @@ def test_it_asks_and_the_players_see_no_reset() -> None:
     assert spy.stuck == len(run.requested_resets) == 4
     assert [one.k for one in run.interventions if one.why == "stuck"] == run.requested_resets
     assert "at [9." in spy.requests[1].detail
-    assert "stands still" in sentence(spy.requests[1])
+    assert "is stuck" in sentence(spy.requests[1])
     assert not run.columns["reset"].any()
     assert run.realised_resets[-1] == 0
     assert "0, 0 of them in the last 20; 4 more requested when it was stuck" in str(run)

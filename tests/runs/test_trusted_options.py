@@ -32,6 +32,7 @@ CODE = (f"{EVIL}:f", f"{EVIL}.f", EVIL)
 # Where something is imported by its name: discovery of our own folders, optional packages, and what a user names.
 IMPORTING = {
     "core/discovery.py",
+    "core/extras.py",  # libraries that players name in their source
     "core/naming.py",
     "problems/features/user.py",
     "problems/gym/builder.py",

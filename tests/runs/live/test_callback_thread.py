@@ -16,7 +16,7 @@ from tests.runs.live.test_live import learn, replayed
 import resetfree as rf
 from resetfree.core.errors import InvalidInput, Notice
 from resetfree.runs.file.ledger import read
-from resetfree.runs.live import calling
+from resetfree.runs.live import callback_thread
 
 
 def test_callbacks_see_every_round_once_and_in_order_with_what_acted_in_it(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_callbacks_see_every_round_once_and_in_order_with_what_acted_in_it(tmp_p
 def test_a_callback_ends_the_run_and_one_that_is_slow_is_told_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(calling, "LONG", 0.1)
+    monkeypatch.setattr(callback_thread, "LONG", 0.1)
 
     def slow(session: rf.Session) -> str | None:
         time.sleep(0.3)  # an episode lasts a hundredth of a second

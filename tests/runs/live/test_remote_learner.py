@@ -21,7 +21,7 @@ from resetfree.core.errors import InvalidInput, RunError, UnknownName
 from resetfree.core.plain_tree import decode, encode
 from resetfree.problems.contract import State
 from resetfree.runs.file import runfile
-from resetfree.runs.live import acting, places, remote_learner
+from resetfree.runs.live import acting, learner_location, remote_learner
 from resetfree.runs.live.assignment import Assignment
 from resetfree.runs.live.learner import Learner
 from resetfree.runs.live.learner_location import RayLearner
@@ -263,7 +263,7 @@ def test_places_are_parsed_and_what_is_wrong_is_one_sentence(monkeypatch: pytest
 
 
 def test_ray_that_is_not_installed_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(places, "find_spec", lambda name: None)
+    monkeypatch.setattr(learner_location, "find_spec", lambda name: None)
     with pytest.raises(InvalidInput, match="needs Ray: install resetfree with the extra 'ray'"):
         learn(path=tmp_path / "a.rfrun", learner="ray")
     assert list(tmp_path.iterdir()) == []

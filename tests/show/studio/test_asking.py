@@ -29,7 +29,7 @@ def game(**more: Any) -> dict[str, Any]:
 @pytest.mark.filterwarnings("ignore::resetfree.core.errors.Notice")
 def test_a_game_by_hand_may_ask_when_it_is_stuck(tmp_path: Path) -> None:
     sessions = Sessions(RunFolder(tmp_path))
-    with pytest.raises(InvalidInput, match="Let asking be an action of it"):
+    with pytest.raises(InvalidInput, match="Make help an action of it"):
         sessions.start(game(ask="when-stuck"))  # nobody is there to ask
     with pytest.raises(InvalidInput, match="'ask'"):
         sessions.start(game(by_hand=True, ask="often"))

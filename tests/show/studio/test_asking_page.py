@@ -35,7 +35,7 @@ def test_a_game_that_is_stuck_calls_from_the_page(page: Page, studio: Served) ->
     page.wait_for_selector(".request")
     page.click(".request .main")
     page.fill("#speed", "12")
-    page.wait_for_function("() => document.querySelector('.request p')?.textContent.includes('stands still')")
+    page.wait_for_function("() => document.querySelector('.request p')?.textContent.includes('is stuck')")
     page.click(".request .main")
     page.wait_for_selector(".lane .badge.done")
     assert "1\nresets requested when stuck" in page.inner_text(".lane .tiles")

@@ -17,7 +17,10 @@ from resetfree.show.cli.help_pages import Documented
 @click.command(
     name="copy",
     cls=Documented,
-    examples=[("keep a copy while it is written", "resetfree copy field.rfrun backup.rfrun")],
+    examples=[
+        ("keep a copy while it is written", "resetfree copy field.rfrun backup.rfrun"),
+        ("say how much was copied, for a script", "resetfree copy field.rfrun backup.rfrun --json"),
+    ],
 )
 @click.argument("runfile", type=FILE)
 @click.argument("copy", type=FILE)
