@@ -53,6 +53,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/python benchmarks/tree.py --check budgets.toml
+	$(BIN)/python benchmarks/words.py
 
 types: $(VENV)/.dev
 	$(BIN)/mypy

@@ -136,6 +136,11 @@ def findings(project: Path, only: tuple[str, ...] = ("",)) -> list[Found]:
     return found
 
 
-if __name__ == "__main__":
+def main() -> int:
     shown = findings(Path(__file__).parent.parent, tuple(sys.argv[1:]) or ("",))
-    print("\n".join([*map(str, shown), f"{len(shown)} places"]))
+    print("\n".join([*map(str, shown), f"{len(shown)} words that only this project would understand."]))
+    return bool(shown)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -35,19 +35,19 @@ WHOLE = 0.7  # places are fatal as a whole if the estimated share of actions tha
 OWN = 4  # steps of a pair after which only its own successors count
 
 
-class Edges(NamedTuple):
+class TwinEdges(NamedTuple):
     """Which place follows a pair of place and action at some step, in some task."""
 
     pair: NDArray[np.int64]  # [E]
     place: NDArray[np.int64]  # [E]
 
 
-def twin_edges(data: CountState, n_places: int) -> Edges:
+def twin_edges(data: CountState, n_places: int) -> TwinEdges:
     """All that were seen, each once."""
     layer, state, action, j = np.nonzero(data.seen)
     after = data.successor[layer, state, action, j] % n_places
     code = (state % n_places * data.tried.shape[2] + action) * n_places + after
-    return Edges(*np.divmod(np.unique(code), n_places))
+    return TwinEdges(*np.divmod(np.unique(code), n_places))
 
 
 class Falls(NamedTuple):

@@ -256,7 +256,7 @@ def saved_and_loaded(
         (begin if delay is None else begin_delayed)(problem, primal, dual, episodes=episodes, seed=seed)
         for _ in range(2)
     )
-    first = [this.episode for this in _goes_on(problem, primal, dual, whole, episodes // 2, delay)]
+    first = [this.episode for this in _goes_on(problem, primal, dual, whole, episodes // 2, delay=delay)]
     for side in ("primal", "dual"):
         replay(getattr(parts, side), first)
         setattr(parts, side, load(getattr(parts, side), snapshot(getattr(whole, side))))
@@ -264,7 +264,7 @@ def saved_and_loaded(
     if isinstance(parts, DelayedGame) and isinstance(whole, DelayedGame):
         parts.fell, parts.life, parts.ahead = whole.fell, whole.life, whole.ahead
         parts.plans = {j: HeldPlan.read(held.data) for j, held in whole.plans.items()}
-    return [(game, list(_goes_on(problem, primal, dual, game, episodes, delay))) for game in (whole, parts)]
+    return [(game, list(_goes_on(problem, primal, dual, game, episodes, delay=delay))) for game in (whole, parts)]
 
 
 def _goes_on(problem: Problem, primal: Any, dual: Any, game: Game, episodes: int, delay: int | None) -> Iterator[Round]:

@@ -80,7 +80,7 @@ def rates(run: Record, known: Truth | str, cover: Cover, side: DualSide) -> list
     chance = proved.chance + (delta if proved.regret is not None or proved.per_root_reset else 0.0)
     left = primal_regret(rounds, solution)[-1]
     primal = _rate(RATES[0], left, most, largest_primal_regret(run), cover, run=run, detail={}, delta=chance)
-    found = [primal, _regret_rate(run, known, dual, proved, primal, cover)]
+    found = [primal, _regret_rate(run, known, dual, proved, primal, cover=cover)]
     if isinstance(fewest, str):
         return [*found, Certificate.not_applicable(RATES[2], fewest)]
     detail = {**fewest.detail, "by": fewest.by}
