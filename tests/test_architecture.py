@@ -145,7 +145,7 @@ def test_importing_the_package_leaves_slow_libraries_alone() -> None:
 @cache
 def player_modules() -> set[str]:
     """The modules that define a player."""
-    families = {f"players.{family}" for family in FAMILIES}
+    families = {f"players.{family}" for role in FAMILIES.values() for family in role}
     inside = {module: path for module, path in modules().items() if module.rpartition(".")[0] in families}
     return {module for module, path in inside.items() if NAMES_PLAYER.search(path.read_text())}
 

@@ -70,7 +70,7 @@ def test_a_file_of_ours_that_lacks_its_dependency_breaks_nothing(tmp_path: Path)
 
 
 def test_a_mistake_in_a_file_of_ours_is_not_hidden(tmp_path: Path) -> None:
-    (tmp_path / "wrong.py").write_text("import resetfree.no_such_module\n")
+    (tmp_path / "wrong.py").write_text("import resetfree.no_such_module\n" + PLAYER.format(name="wrong"))
     code = COMMAND.format(commands=[RUN], extend=[str(tmp_path)])
     assert "No module named 'resetfree.no_such_module'" in python(code, cwd=tmp_path).stderr
 

@@ -16,7 +16,7 @@ from resetfree.players.elimination.rule_class import rows_of, rules_of
 from resetfree.players.linear import intervals
 from resetfree.players.linear import proved as proved_linear
 from resetfree.players.linear.greedy_composite import composite_beta
-from resetfree.theory import cover_widths, proved_widths, widths
+from resetfree.theory import cover_widths, proved_widths, visit_sums, widths
 from resetfree.theory.assumptions import reachable_starts
 
 
@@ -195,7 +195,8 @@ def algorithm_1() -> Pairs:
     yield cls(B=B, width="theory", alpha=2.2).temperature(problem, K), 2.2
     proved = cls(B=B, width="proved", p=p)
     softmax = K * H * log(A) / proved.temperature(problem, K)
-    yield proved.primal_regret_bound(problem, K, K).most, softmax + proved.proved(problem, K).regret(K, 0).most
+    found, widened = proved.primal_regret_bound(problem, K, K), proved.proved(problem, K).regret(K, 0)
+    yield (found.most, found.regret), (softmax + widened.most, softmax + widened.regret)
 
 
 @of(
@@ -237,8 +238,15 @@ def summed() -> Pairs:
                 total = sqrt(2) * total + most * missed * regressions * growth / log(2)
             assert total < most * K  # or the bound is that of any run
             yield bound.regret(K, old).most, most * upper(total / most, 0.25 * p) + extra
-        few = bound.regret(3, old)
-        yield few.most, most * 3
+            if cls is proved_linear.Determinants:
+                few, weights = H * (H + 1) / 2, 2 * beta_r
+                total = (max(weights) if pooled else sum(weights)) * sqrt(n * factor * growth)
+                if missed:
+                    total = sqrt(2) * total + few * missed * regressions * growth / log(2)
+                assert total < few * K
+                misfits = 2 * K * sum(misfit[1] + (H - h) * misfit[0] for h in range(1, H + 1))
+                yield bound.regret(K, old).regret, few * upper(total / few, 0.25 * p) + misfits
+        yield bound.regret(3, old).most, most * 3
     ledge = rf.make("ledge-v0").problem()
     found = intervals.Intervals(ledge, False, p, B)
     D, root = proved_widths.overestimates(ledge, found.width, False, p, 500, 1)
@@ -354,7 +362,7 @@ def safe() -> Pairs:
 @of(method("primal", "support-elimination", "primal_regret_bound"), method("primal", "support-elimination", "_bound"))
 def eliminating() -> Pairs:
     """Bonus and distance of each visit, the visits spread evenly over all pairs; noise on both sides."""
-    cls, K, p = discover("primal")["support-elimination"], 60, 0.07
+    cls, K, p = discover("primal")["support-elimination"], 6000, 0.07  # so many that the bound is not that of any run
     for noise, pooled in ((0.0, True), (0.0, False), (0.01, True)):
         mdp = rf.make("ledge-v0", places=2, horizon=2)
         problem, H, pairs = mdp.problem(), 2, 6
@@ -362,7 +370,10 @@ def eliminating() -> Pairs:
         L = log(m * pairs * H * samples / p)
         sets = log((2**2 - 1) * pairs * (1 if pooled else H) / 0.005)
         terms, noisy = [1.0] * (H if pooled else 1), [1.0] * (H if pooled else 1)
-        for n in range(1, 200):
+        n = 1  # the first visit of a block, all of which count as that one
+        for visit in range(1, 2 * K // pairs + 2):
+            if visit == max(n + 1, int(n * visit_sums.FINE)):
+                n = visit
             x = (sets + log(2 * sqrt(n))) / n
             terms.append(min(1.0, sqrt(L / (2 * n)) + min(1.0, sqrt(x / 2))))
             noisy.append(min(1.0, 2 * noise * sqrt(2 * L / n)))
@@ -371,6 +382,8 @@ def eliminating() -> Pairs:
             return sum(values[i // pairs] for i in range(visits))
 
         D = spread(terms, K) + (spread(noisy, 2 * K) if pooled else 2 * spread(noisy, K))
-        D = min(3 * float(upper(D / 3, 0.005)), 3 * K) + K * H * 1e-9
+        D = 3 * float(upper(D / 3, 0.005))
+        assert D < 3 * K
+        D += K * H * 1e-9
         found = cls(width="theory", p=p, noise=noise, pooled=pooled).primal_regret_bound(problem, K, K)
         yield (found.most, found.regret, found.chance), (D, D, 0.01 + (p / 2 if noise else 0.0))

@@ -23,7 +23,10 @@ from resetfree.core.settings import check_names
 from resetfree.game.contract import DualPlayer, PrimalPlayer
 
 Role: TypeAlias = Literal["primal", "dual"]
-FAMILIES = ("tabular", "linear", "elimination", "model_based", "neural", "dual")
+FAMILIES: dict[Role, tuple[str, ...]] = {
+    "primal": ("tabular", "linear", "elimination", "model_based", "neural"),
+    "dual": ("dual",),
+}
 # A module whose source names no player is not imported: kernels, states, programs of JAX.
 NAMES_PLAYER = re.compile(r"^    name\b[^=\n]*=", re.M)
 BASES: dict[Role, Any] = {"primal": PrimalPlayer, "dual": DualPlayer}
@@ -38,7 +41,7 @@ def _registry(role: Role) -> Registry[Any]:
             raise Unfit(f"must be a class that implements PrimalPlayer or DualPlayer, and is {shown(found)}")
         return checked_class(name, found, BASES[role]) if issubclass(found, BASES[role]) else None
 
-    folders = tuple(f"{__name__}.{family}" for family in FAMILIES)
+    folders = tuple(f"{__name__}.{family}" for family in FAMILIES[role])
     kind, group = f"{role} player", "resetfree.players"
     return Registry(kind, group=group, accept=accept, folders=folders, look=look, holding=NAMES_PLAYER)
 

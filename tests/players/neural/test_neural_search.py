@@ -207,7 +207,7 @@ def test_the_reset_predictor_is_tested_after_falls_and_it_is_recorded() -> None:
     player._train(state, n, 33)
     assert state.tested[known:, :2].tolist() == [[33, falls]]
     what = next(one.what for one in player.decisions(state) if one.k == 33)
-    assert re.match(rf"the reset predictor expected [\d.]+ falls in lives .*, where {falls} happened; ", what)
+    assert re.match(rf"the reset predictor expected [\d.]+ falls in trajectories .*, where {falls} happened; ", what)
     assert [one.k for one in player.decisions(state)] == sorted(one.k for one in player.decisions(state))
     player._train(state, n, 34)  # no further falls, nothing to tell
     assert len(state.tested) == known + 1

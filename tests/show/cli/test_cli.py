@@ -28,7 +28,7 @@ def test_demo_draws_and_checks(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     data = run_json(capsys, "demo", "--out", str(tmp_path / "new"))  # its own run file is replaced
     assert data["assumptions_hold"]
     assert data["claims_hold"]
-    assert data["claims"] > 20
+    assert data["claims"] >= 20
     assert data["realised_resets"] < 100
     certified = run_json(capsys, "certify", data["run_file"], "--strict")
     assert certified["holds"]

@@ -40,7 +40,8 @@ def test_a_tabular_run_is_certified_with_the_rate_of_its_one_hot_features() -> N
     found = {c.claim: c for c in certify(run)}
     assert [found[claim].status for claim in RATES] == ["proved"] * 3
     assert all(found[claim].holds for claim in RATES)
-    assert found[RATES[0]].rhs == pytest.approx(rate(d), rel=1e-12)
+    assert primal_bound(run).most == pytest.approx(rate(d), rel=1e-12)
+    assert found[RATES[0]].rhs <= rate(d)  # or by Regret and what the resets cost, whichever is less
     assert rate(mdp.n_states) < 0.9 * rate(d)
 
 

@@ -99,11 +99,11 @@ def test_the_events_of_all_claims_are_added_up_once(careless: rf.Run, tmp_path: 
     file = tmp_path / "a.rfrun"
     rf.learn("grid-v0", "support-elimination", episodes=30, path=file, settings={"primal": {"width": "theory"}})
     data = json.loads(CliRunner().invoke(command, [str(file), "--json"]).output)
-    assert data["failure_probability"] == pytest.approx(2 * DELTA + 0.05)  # and of the player's optimism
+    assert data["failure_probability"] == pytest.approx(3 * DELTA + 2 * 0.05)  # optimism and rate count apart
     events = {name: p for c in data["certificates"] for name, p in c["detail"].get("may_fail", {}).items()}
     assert data["failure_probability"] == pytest.approx(math.fsum(events.values()))
     shown = " ".join(CliRunner().invoke(command, [str(file)]).output.split())
-    assert "do so together with probability at least 0.93" in shown
+    assert "do so together with probability at least 0.87" in shown
 
 
 def test_every_claim_that_says_with_which_probability_it_holds_is_counted(careless: rf.Run) -> None:

@@ -276,8 +276,10 @@ def timing(run: Run) -> dict[str, Any] | None:
     latest = float(late[~np.isnan(late)].max()) if not np.isnan(late).all() else None
     age = {"mean": float(ages.mean()), "most": int(ages.max())} if len(ages) else None
     missed = int(run.columns["missed"].sum())
-    restarts = {why: sum(one.restart == why for one in run.notes) for why in ("ended", "hung")}
-    return {**run.spec["timing"], "plan_age": age, "missed": missed, "latest": latest, "restarts": restarts}
+    found = {**run.spec["timing"], "plan_age": age, "missed": missed, "latest": latest}
+    if "rate" in found:  # with a delay there is no other process
+        found["restarts"] = {why: sum(one.restart == why for one in run.notes) for why in ("ended", "hung")}
+    return found
 
 
 def _warning(run: Run) -> str | None:
