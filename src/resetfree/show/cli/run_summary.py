@@ -123,7 +123,7 @@ def _rows(run: Run, data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if data["timing"] is not None and data["timing"]["plan_age"] is not None:
         yield "timing", _timing(data["timing"])
         why = {"ended": "after it ended", "hung": "because it hung"}
-        again = [f"{counted(n, 'time')} {why[one]}" for one, n in data["timing"]["restarts"].items() if n]
+        again = [f"{counted(n, 'time')} {why[one]}" for one, n in data["timing"].get("restarts", {}).items() if n]
         if again:
             yield "learner", f"started again {', '.join(again)}"
     if data["ended"]:
