@@ -74,7 +74,7 @@ def least_share(g: float, x: float) -> tuple[float, float]:
     """Two numbers around the least a with kl(a, g) <= x, as close as floats are.
 
     >>> [round(a, 4) for a in least_share(0.5, 0.1)]
-    [0.2809, 0.2809]
+    [0.2802, 0.2802]
     """
     low, high = 0.0, g
     if _kl(low, g) <= x:

@@ -87,10 +87,10 @@ def permutation_bound(mdp: FiniteMDP) -> PermutationBound | None:
     """V of the worst start, if Assumption 1 holds; None with contexts, or with ends of their own of like steps.
 
     >>> import resetfree as rf
-    >>> renamed_limit(rf.make("thresholds-v0"))
-    RenamedLimit(resets=1, exact=True)
-    >>> renamed_limit(rf.make("grid-v0"))
-    RenamedLimit(resets=2, exact=False)
+    >>> permutation_bound(rf.make("thresholds-v0"))
+    PermutationBound(resets=1, exact=True)
+    >>> permutation_bound(rf.make("grid-v0"))
+    PermutationBound(resets=2, exact=False)
     """
     if mdp.contexts is not None or (mdp.transition.stationary and bool((mdp.last_reset != mdp.reset).any())):
         return None
