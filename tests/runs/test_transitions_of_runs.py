@@ -18,9 +18,15 @@ import pytest
 import resetfree as rf
 from resetfree.core.errors import InvalidInput
 from resetfree.core.npz import pack, unpack
+from resetfree.problems.contract import Episode
+from resetfree.runs import playing
 from resetfree.runs.data.all_transitions import NAMES, unscaled_episodes
-from resetfree.runs.data.transition_files import KIND, read_transitions, write_transitions
+from resetfree.runs.data.transition_files import KIND, episodes_in, read_columns, write_transitions
 from resetfree.show.cli import main
+
+
+def read_transitions(path: Path) -> list[Episode]:
+    return episodes_in(read_columns(path), path)
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +62,13 @@ def test_rewards_are_those_before_scaling(pendulum: rf.Run) -> None:
     assert found["action"].shape == (30, 1)
 
 
-def test_a_run_without_a_file_has_none() -> None:
-    with pytest.raises(InvalidInput, match="Only a run file holds transitions"):
+def test_a_run_without_a_file_has_its_own_in_this_process(monkeypatch: pytest.MonkeyPatch, grid: rf.Run) -> None:
+    spec = grid.spec
+    again = rf.learn("grid-v0", spec["primal"]["name"], episodes=len(grid), seed=spec["seed"])
+    for name, column in rf.transitions(grid).items():
+        assert np.array_equal(rf.transitions(again)[name], column), name
+    monkeypatch.setattr(playing, "MOST_KEPT", 4)
+    with pytest.raises(InvalidInput, match=r"keeps its transitions up to 1,000,000 steps, .* give it a 'path'"):
         rf.transitions(rf.learn("grid-v0", episodes=2))
 
 

@@ -6,7 +6,7 @@ realised resets are counted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -24,7 +24,7 @@ from resetfree.game.pauses import Pauses
 from resetfree.players import Role, discover, make_player
 from resetfree.problems.blueprint import number
 from resetfree.problems.continuum import Continuum, as_rows, continuum_behind, inside_continuum
-from resetfree.problems.contract import Intervention, Note, Problem
+from resetfree.problems.contract import Episode, Intervention, Note, Problem
 from resetfree.problems.fingerprint import fingerprint
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.registry import problems
@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
+MOST_KEPT = 1_000_000  # steps of a run without a file that are kept with it
+
 
 @dataclass(frozen=True, eq=False)
 class Run:
@@ -69,6 +71,7 @@ class Run:
         None  # why it ended after its last round, if something ended it: a budget, a callback, Ctrl-C
     )
     extended: int | None = None  # the episodes that it was extended to; None for those that were planned
+    played: Sequence[Episode] | None = field(default=None, repr=False)  # of a short run of this process without a file
 
     def __len__(self) -> int:
         return len(self.columns["k"])
