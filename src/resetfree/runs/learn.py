@@ -85,8 +85,9 @@ def learn(
       rate they are called in a thread of their own, and not waited for (see `live.calling`).
     steps, seconds: end the run after so many steps, or so much time in all sessions; as with `max_resets`, it can be
       resumed later with a larger number. What ended a run is in `run.ended`.
-    data: episodes to learn from before the first round: run files, files of transitions (.npz, .parquet), rollouts of
-      Gymnasium, datasets of Minari, or a list of those. Resets in them are known dangers, and no resets of this run.
+    data: what to learn from before the first round: logs with named columns (tables, .csv, .parquet, .npz), runs and
+      their files, rollouts of Gymnasium, datasets of Minari, or a list of those. Resets in them are known dangers, and
+      no resets of this run.
     start_from: an old run, whose data and policy this one begins with; from_what: "data", "policy" or "both" (default:
       both, or the data alone if its policy does not fit).
     ask: "when-stuck" has the agent put back when the run is stuck (`runs.stuck`): resets that are counted apart,

@@ -281,7 +281,7 @@ def _perhaps(log: Log, near: Sequence[str]) -> str:
 
 
 def _no_column(log: Log, problem: Problem, what: str, name: str, place: str, near: Sequence[str] = ()) -> InvalidInput:
-    either = f"'{name}'" if plain(name) == place else f"'{name}' or '{place}'"
+    either = f"'{place}'" if plain(name) == place else f"'{name}' or '{place}'"
     return InvalidInput(
         f"The data {log.called} have no column for {what} of '{problem.name}': name one {either}{_perhaps(log, near)}. "
         f"They have {log.have()}."
@@ -296,7 +296,7 @@ def episodes_of(log: Log, rows: Matched, problem: Problem) -> Iterator[Episode]:
             "time was up: name it 'terminated' or 'truncated'."
         )
     ends, fell, cut = log.flags(TERMINATED), log.flags(RESET), log.flags(CUT)
-    acts = ~np.isnan(rows.actions).any(axis=1)
+    acts = np.asarray(~np.isnan(rows.actions).any(axis=1), dtype=np.bool_)
     for first, last in _segments(log, rows, ends | fell | cut, acts):
         yield from _segment(log, rows, problem, (first, last), acts=acts, ends=ends, fell=fell)
 

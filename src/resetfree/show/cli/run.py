@@ -111,7 +111,8 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "multiple": True,
         "type": FILE,
         "default": (),
-        "help": "Learn from this file first: a run file, or transitions (.npz, .parquet). Can be repeated.",
+        "help": "Learn from this first: a run file, a log with named columns (.csv, .parquet, .npz), or minari:NAME. "
+        "Can be repeated; see docs/logs.md.",
     },
     "start_from": {
         "named": "--from",
