@@ -9,6 +9,7 @@ import csv
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -22,14 +23,15 @@ NAMES = ("level_1", "level_2", "lacking_1", "lacking_2")
 DITHER = 0.1  # of a pump's full flow: a log in which the commands never vary says little of what they do
 
 
-class Plant(gym.ObservationWrapper[object, object, object]):
+class Plant(gym.ObservationWrapper[Any, Any, Any]):
     """The two tanks, whose sensors have names: a log is matched to them."""
 
     def __init__(self) -> None:
         super().__init__(TwoTanks())
-        own = self.env.observation_space
+        own: Any = self.env.observation_space
+        ends = [(np.array(low), np.array(high)) for low, high in zip(own.low, own.high, strict=True)]
         self.observation_space = gym.spaces.Dict(
-            {name: gym.spaces.Box(own.low[i], own.high[i], (), np.float64) for i, name in enumerate(NAMES)}  # type: ignore[attr-defined]
+            {name: gym.spaces.Box(*pair, dtype=np.float64) for name, pair in zip(NAMES, ends, strict=True)}
         )
 
     def observation(self, observation: object) -> dict[str, object]:
@@ -58,7 +60,7 @@ def write_log(file: Path, seed: int) -> float:
     return paid / STEPS
 
 
-def main(seed: int = 0, episodes: int = 20) -> None:
+def main(seed: int = 0, episodes: int = 10) -> None:
     """Learn from nothing, and from the log; print rewards per step and resets."""
     with TemporaryDirectory() as folder:
         log = Path(folder) / "log.csv"

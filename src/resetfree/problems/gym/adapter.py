@@ -31,7 +31,7 @@ from resetfree.problems.gym.events import Condition, Decide
 from resetfree.problems.gym.flattening import space_form
 from resetfree.problems.gym.goals import GO_ON, RESTART, Goals
 from resetfree.problems.gym.making import Env, lift_time_limits
-from resetfree.problems.gym.observations import Numbered, Observer, numbers_of, typed
+from resetfree.problems.gym.observations import Numbered, Observer, far_outside, numbers_of, typed
 from resetfree.problems.gym.rewards import AS_THEY_ARE, PerGoal, Rewards, Units, Unusable, learned, number, scaled
 from resetfree.problems.operators import Operator, Request
 from resetfree.problems.stepping import Step, SteppedProblem
@@ -94,6 +94,7 @@ class GymProblem(SteppedProblem):
         self._several = isinstance(env.observation_space, spaces.Dict | spaces.Tuple)
         self.goals, self.after_goal = goals, None if goals is None else goals.after if goals.stated else ""
         self._at_goal = False  # after the last step
+        self._far = False  # whether it was noted that observations lie far outside of their space
         self.never_resets = isinstance(terms.reset_when, Condition) and not terms.reset_when.groups
         self.units, self.reward_range_known = units, units is not None
         self._range = self._quiet = units or AS_THEY_ARE  # of all rewards so far; of those that need no other note
@@ -320,6 +321,9 @@ class GymProblem(SteppedProblem):
 
     def finish(self, episode: Episode) -> Episode:
         """The first episode shows in which units rewards are scaled, if no range is stated."""
+        if not self._far and (far := far_outside(self._observer, episode.states)):
+            self._far = True
+            self._note(f"'{self.name}' {far}")
         if self.units is not None:
             return episode
         self.units = learned(float(episode.rewards.min()), float(episode.rewards.max()), final=False)

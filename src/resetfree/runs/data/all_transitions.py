@@ -132,13 +132,13 @@ def units_of(connection: sqlite3.Connection, spec: dict[str, Any], columns: Colu
     if found is not None:
         low, high = _pair(found, path)
         return low, high
-    own, known = columns["original_return"], ~np.isnan(columns["original_return"])
-    if not known.any():
+    own = columns["original_return"]
+    if np.array_equal(own, columns["reward"]):
         return 0.0, 1.0  # rewards were never scaled
     # return = low steps + (high - low) (sum of scaled rewards), in every round
-    sums = np.stack([columns["steps"][known].astype(np.float64), columns["reward"][known]], axis=1)
-    (low, width), _, rank, _ = np.linalg.lstsq(sums, own[known], rcond=None)
-    if rank < 2 or not np.allclose(sums @ [low, width], own[known], rtol=ROUNDING, atol=ROUNDING):
+    sums = np.stack([columns["steps"].astype(np.float64), columns["reward"]], axis=1)
+    (low, width), _, rank, _ = np.linalg.lstsq(sums, own, rcond=None)
+    if rank < 2 or not np.allclose(sums @ [low, width], own, rtol=ROUNDING, atol=ROUNDING):
         raise RunError(
             f"The run file '{path}' does not say how its rewards were scaled: state reward_range in its run."
         )

@@ -25,8 +25,9 @@ from resetfree.problems.contract import Episode, Note, Problem
 from resetfree.problems.gym.rewards import AS_THEY_ARE, learned, scaled
 from resetfree.runs.data.all_transitions import episodes_for
 from resetfree.runs.data.dataset import GivenData, check_fit, taught
-from resetfree.runs.data.logs import LISTED, Log, episodes_of, is_log, matched, unused
+from resetfree.runs.data.logs import episodes_of, matched, unused
 from resetfree.runs.data.rollouts import ROLLOUT, by_name, part_of, rollout
+from resetfree.runs.data.tables import LISTED, Log, is_log
 from resetfree.runs.data.transition_files import READERS, are_transitions, episodes_in, minari_dataset, read_columns
 from resetfree.runs.file.ledger import Ledger
 from resetfree.runs.request import FromWhat

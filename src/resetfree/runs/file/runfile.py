@@ -29,7 +29,7 @@ from resetfree.core.lock import check_journal, check_log, has_log
 from resetfree.core.npz import MOST_AXES, pack, plain_dtype, unpack
 from resetfree.problems.contract import Episode, State
 from resetfree.runs.file import digest
-from resetfree.runs.file.columns import COLUMNS, GOALS, STARTS, TIMING, check_timing
+from resetfree.runs.file.columns import COLUMNS, GOALS, STARTS, TIMING, check_timing, own_returns
 from resetfree.runs.file.recorded import NEGATIVE_ZERO, RecordedRound, unpacked
 from resetfree.runs.file.spec import validate
 from resetfree.theory.certificates.record import Fit
@@ -306,6 +306,7 @@ def read_columns(connection: sqlite3.Connection, path: Path | None) -> tuple[dic
             raise ValueError("its rounds are not numbered from 1 without gaps")
         if TIMING[0] in columns:
             check_timing(columns)
+        columns["original_return"] = own_returns(columns)
         return columns, check.result()
     except BROKEN as error:
         raise damaged(path, error) from error
