@@ -1,4 +1,4 @@
-"""`resetfree export`: what a run has learned as one plain NumPy file."""
+"""`resetfree export`: what a run has learned as one file, for NumPy, ONNX or C."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from resetfree.use.exporting import describe_file
     cls=Documented,
     examples=[
         ("a policy that runs with NumPy alone", "resetfree export field.rfrun -o policy.npz"),
+        ("a policy for a controller without Python", "resetfree export field.rfrun -o policy.c"),
         ("for a run of your own environment", "resetfree export pump.rfrun plant:Pump"),
     ],
 )
@@ -38,7 +39,7 @@ def export(
     dual: str | None,
     as_json: bool,
 ) -> None:
-    """Write a learned policy to one .npz file of plain arrays.
+    """Write a learned policy to one file: .npz (plain arrays), .onnx or .c, by its ending.
 
     PROBLEM is needed only if RUNFILE alone is not enough.
     """
