@@ -7,6 +7,7 @@ except for environments that are said to restart for free after a goal (see `goa
 from __future__ import annotations
 
 import copy
+import io
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from typing import Any, cast
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
+from PIL import Image
 
 from resetfree.core.arrays import Floats
 from resetfree.core.errors import EnvironmentFailed, InvalidInput, NotCertifiable, Notice
@@ -145,7 +147,7 @@ class GymProblem(SteppedProblem):
     def perform_reset(self, u: float, why: str, operator: Operator | None = None) -> State:
         """Wait for the operator (by default the problem's own), then reset the environment with a seed from `u`."""
         event = f"at {_brief(self._state)}" if why == "stuck" else self._event
-        request = Request(self.name, why, WHY.get(why, event or "a reset is due"))
+        request = Request(self.name, why, WHY.get(why, event or "a reset is due"), self._picture)
         self._performed.append(intervene(operator or self.operator, request))
         self._state = None
         try:
@@ -161,6 +163,14 @@ class GymProblem(SteppedProblem):
             raise EnvironmentFailed(f"At a reset, the environment '{self.name}' {error}.") from error
         self._event, self._ended, self._truncated, self._at_goal = "", False, False, False
         return self._state
+
+    def _picture(self) -> bytes | None:
+        """What the environment draws, as PNG; None if it draws nothing, or is closed."""
+        if self.closed or getattr(self.env, "render_mode", None) != "rgb_array":
+            return None
+        file = io.BytesIO()
+        Image.fromarray(np.asarray(self.env.render(), dtype=np.uint8)).save(file, "PNG")
+        return file.getvalue()
 
     def _observed(self, observation: Any) -> State:
         """The state of an observation, whose factors are kept where there are any."""

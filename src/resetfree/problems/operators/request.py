@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Protocol
 
 
@@ -13,6 +14,8 @@ class Request:
     problem: str  # its name
     why: str  # "start", "reset", "resume" or "stuck": see `Intervention.why`
     detail: str  # the cause in words
+    # A picture of the system as PNG, made when it is called (None: there is none).
+    picture: Callable[[], bytes | None] | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
