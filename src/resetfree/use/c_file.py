@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.problems.formula import Formula
-from resetfree.use.portable import Program
+from resetfree.use.portable import PortablePolicy
 
 MARK = "/* A policy of resetfree"  # what such a file begins with
 PER_LINE = 4
@@ -30,7 +30,7 @@ int main(void) {{
 """
 
 
-def c_text(program: Program) -> str:
+def c_text(program: PortablePolicy) -> str:
     """The C of a program."""
     steps = program.formula.in_order()
     names = {one: "x" if one.operation == "observation" else f"v{i}" for i, one in enumerate(steps)}

@@ -28,7 +28,7 @@ from resetfree.problems.contract import ChoicePolicy, Policy
 from resetfree.problems.features import Features
 from resetfree.use.c_file import MARK, c_text
 from resetfree.use.onnx_file import PRODUCER, onnx_bytes
-from resetfree.use.portable import Program
+from resetfree.use.portable import PortablePolicy
 from resetfree.use.predictor import FeatureSource, Predictor
 from resetfree.use.sensors import Sensor, sensor_from
 
@@ -57,6 +57,8 @@ def policy_kinds() -> dict[str, type[Policy]]:
 def write_policy(policy: Predictor, path: str | Path) -> Path:
     """Write a policy file, whose ending is its form; an older policy is replaced, a file of another kind never is."""
     path = arguments.path(path, "'path' of a policy")
+    if path.is_dir():
+        raise RunError(f"A policy file must be a file. Got the folder '{path}' instead.")
     if path.suffix.lower() not in WRITERS:
         raise InvalidInput(
             "A policy is written as .npz (for Python), .onnx or .c. "
@@ -87,8 +89,8 @@ def _npz_bytes(policy: Predictor) -> bytes:
 
 WRITERS: dict[str, Callable[[Predictor], bytes]] = {
     ".npz": _npz_bytes,
-    ".onnx": lambda policy: onnx_bytes(Program.of(policy)),
-    ".c": lambda policy: c_text(Program.of(policy)).encode(),
+    ".onnx": lambda policy: onnx_bytes(PortablePolicy.of(policy)),
+    ".c": lambda policy: c_text(PortablePolicy.of(policy)).encode(),
 }
 
 
@@ -292,8 +294,6 @@ def _try(rule: Policy, sensor: Sensor, horizon: int, space: ActionSpace) -> None
 
 def _replace(path: Path, packed: bytes) -> None:
     """Write a file atomically, in place of a policy file only."""
-    if path.is_dir():
-        raise RunError(f"A policy file must be a file. Got the folder '{path}' instead.")
     if path.exists() and (arguments.is_special(path) or not _is_ours(path)):
         raise RunError(f"The file '{path}' is not a policy file of resetfree, and is not replaced.")
     try:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.problems.formula import Formula
-from resetfree.use.portable import Program
+from resetfree.use.portable import PortablePolicy
 
 IR_VERSION, OPERATORS = 8, 13  # of the format, and of the operators: read by onnxruntime from 1.10 on
 PRODUCER = "resetfree"
@@ -24,7 +24,7 @@ INTEGER = 2  # the kind of an attribute
 BATCH = "N"
 
 
-def onnx_bytes(program: Program) -> bytes:
+def onnx_bytes(program: PortablePolicy) -> bytes:
     """The model of a program."""
     graph = _Graph(program)
     domain = _text(1, "") + _number(2, OPERATORS)
@@ -38,7 +38,7 @@ def onnx_bytes(program: Program) -> bytes:
 class _Graph:
     """The nodes of a model, and its arrays."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: PortablePolicy) -> None:
         self._program = program
         self._nodes: list[bytes] = []
         self._arrays: list[bytes] = []

@@ -18,7 +18,7 @@ OBSERVATION = "observation"
 
 
 @dataclass(frozen=True, eq=False)
-class Program:
+class PortablePolicy:
     """The mode of a policy from the environment's observation to its own action."""
 
     formula: Formula  # an action of a box, or the number of a choice
@@ -31,7 +31,7 @@ class Program:
     actions: NDArray[Any] | None  # [n, ...] the environment's own; None for a box
 
     @classmethod
-    def of(cls, policy: Predictor) -> Program:
+    def of(cls, policy: Predictor) -> PortablePolicy:
         """The program of a policy; raises InvalidInput for one that only Python can compute."""
         sensor, rule = policy.sensor, policy.rule
         plain = sensor.to_plain()  # raises if there is a function in between

@@ -61,7 +61,7 @@ def matched(log: Log, problem: Problem) -> Matched:
     observations = _vectors(log, sensors, OBSERVATION, used)
     if observations is None:
         near = get_close_matches(plain(sensors[0]), log.columns, 1, NEAR)
-        raise _no_column(log, problem, f"the sensor '{sensors[0]}'", sensors[0], f"{OBSERVATION[0]}_0", near)
+        raise _no_column(log, problem, f"the sensor '{sensors[0]}'", sensors[0], f"{OBSERVATION[0]}_0", near=near)
     after = _vectors(log, sensors, OBSERVATION, used, ("next_{}", "{}_next"))
     names = actions_of(problem)
     actions = _vectors(log, names, ACTION, used, missing=True)
