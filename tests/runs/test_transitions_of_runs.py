@@ -115,11 +115,9 @@ def test_a_dataset_of_minari_has_the_same_episodes(
         assert np.allclose(found.actions, one.actions)
         assert np.allclose(found.rewards, one.rewards)
     problem = rf.from_gym("gym:Pendulum-v1", horizon=5, reward_range=(-20.0, 4.0), reset_when="never")
-    first, second = (
-        rf.learn(problem, "model-search", episodes=1, data=source).spec["data"]
-        for source in (minari.load_dataset("pendulum-v0"), pendulum.path)
-    )
-    assert (first["episodes"], first["steps"]) == (second["episodes"], second["steps"]) == (6, 30)
+    for source in (minari.load_dataset("pendulum-v0"), Path("minari:pendulum-v0"), pendulum.path):
+        about = rf.learn(problem, "model-search", episodes=1, data=source).spec["data"]
+        assert (about["episodes"], about["steps"]) == (6, 30)
     with pytest.raises(InvalidInput, match=r"^Minari does not write the dataset 'pendulum-v0': .*"):
         write_transitions(pendulum.path, tmp_path / "pendulum.minari")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import MappingProxyType
@@ -17,13 +17,13 @@ from resetfree.game.contract import Round
 from resetfree.game.delayed import DelayedGame
 from resetfree.game.loop import Game, reset_if_due
 from resetfree.players import Role
-from resetfree.problems.contract import Episode
 from resetfree.problems.world import World
 from resetfree.runs.changed_dynamics import change_note, watch_for
 from resetfree.runs.file.columns import COLUMNS, columns_of
 from resetfree.runs.file.ending import STOPPED, Ending
 from resetfree.runs.file.ledger import Contents, Ledger
 from resetfree.runs.file.newfile import raise_unsaved
+from resetfree.runs.file.recorded import EpisodeBuffer
 from resetfree.runs.file.runfile import plain_row
 from resetfree.runs.live.acting import RealTime, act
 from resetfree.runs.recall import TrainedPlayer
@@ -66,7 +66,7 @@ def play_rounds(request: RunRequest, opened: OpenRun) -> Run:
         except BaseException as error:
             playing.save_after(error)
             raise
-        run = run_of(setup.world, ledger.contents(), ledger.path, setup, played=playing.played)
+        run = run_of(setup.world, ledger.contents(), ledger.path, setup, kept=playing.kept)
         if stop and ended is not None and ended.kind == "stopped":
             raise Stopped(run)
         return run
@@ -91,7 +91,7 @@ class _Playing:
         self._changes = None if opened.given is None else watch_for(opened.given.episodes, world.problem)
         self._names = checkpoint_of(self._game, 0.0).arrays.keys()
         # The episodes of a run without a file; None if it has one, or they are too many.
-        self.played: list[Episode] | None = [] if opened.ledger.path is None else None
+        self.kept: EpisodeBuffer | None = EpisodeBuffer() if opened.ledger.path is None else None
         self._between = True  # whether the game is between two rounds: only then is its state consistent
         session = Session(
             opened.setup,
@@ -148,9 +148,9 @@ class _Playing:
         row, episode = columns_of(this), this.episode
         self._ledger.append(plain_row(row, self._as_text), episode, timing_of(game, this))
         self._resets, self._steps = self._resets + episode.reset, self._steps + len(episode.actions)
-        if self.played is not None:
-            self.played.append(_copied(episode))
-            self.played = self.played if self._steps <= MOST_KEPT else None
+        if self.kept is not None:
+            self.kept.add(episode)
+            self.kept = self.kept if self._steps <= MOST_KEPT else None
         if self._changes is not None and (changed := self._changes(episode)):
             self._changes = None
             problem.noted.append(change_note(changed))
@@ -191,7 +191,7 @@ class _Playing:
                 ledger.ended(Ending(ledger.last, "stopped", STOPPED))
             setup = self._setup
             last = setup if whole else None
-            raise Stopped(run_of(setup.world, ledger.contents(), ledger.path, last, played=self.played)) from None
+            raise Stopped(run_of(setup.world, ledger.contents(), ledger.path, last, kept=self.kept)) from None
 
 
 def play_at_rate(request: RunRequest, opened: OpenRun, clock: RealTime) -> Run:
@@ -214,23 +214,22 @@ def play_at_rate(request: RunRequest, opened: OpenRun, clock: RealTime) -> Run:
         if is_known:
             restore(world.problem, setup.game, newest, {}, ledger)
         last = setup if is_known else None
-        played = None if shown is not None else _kept(ledger)
-        run = run_of(world, ledger.contents(), shown, last, played=played)
+        kept = None if shown is not None else _kept(ledger)
+        run = run_of(world, ledger.contents(), shown, last, kept=kept)
         if ended is not None and ended.kind == "stopped":
             raise Stopped(run)
         return run
 
 
-def _copied(one: Episode) -> Episode:
-    """An episode whose arrays are its own: those of a compiled rollout may be used again."""
-    arrays = {name: getattr(one, name).copy() for name in ("states", "actions", "rewards")}
-    return dataclasses.replace(one, **arrays)
-
-
-def _kept(ledger: Ledger) -> list[Episode] | None:
+def _kept(ledger: Ledger) -> EpisodeBuffer | None:
     """The episodes of a file that is deleted when the run ends, unless they are too many."""
     _, steps = ledger.totals()
-    return [one.episode for one in ledger.played(1, ledger.last)] if steps <= MOST_KEPT else None
+    if steps > MOST_KEPT:
+        return None
+    kept = EpisodeBuffer()
+    for one in ledger.played(1, ledger.last):
+        kept.add(one.episode)
+    return kept
 
 
 def timing_of(game: Game, this: Round) -> tuple[int, int, int, float] | tuple[()]:
@@ -254,7 +253,7 @@ def run_of(
     setup: Setup | None = None,
     *,
     players: Mapping[Role, type] = MappingProxyType({}),
-    played: Sequence[Episode] | None = None,
+    kept: EpisodeBuffer | None = None,
 ) -> Run:
     """The run of a file's contents; `setup`, if it was played here and its game is after the last round."""
     return Run(
@@ -272,5 +271,5 @@ def run_of(
         players=players,
         ended=contents.ended,
         extended=contents.episodes if contents.episodes > contents.spec["episodes"] else None,
-        played=played,
+        played=None if kept is None else list(zip(*kept.take(), strict=True)),
     )

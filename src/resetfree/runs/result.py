@@ -24,7 +24,7 @@ from resetfree.game.pauses import Pauses
 from resetfree.players import Role, discover, make_player
 from resetfree.problems.blueprint import number
 from resetfree.problems.continuum import Continuum, as_rows, continuum_behind, inside_continuum
-from resetfree.problems.contract import Episode, Intervention, Note, Problem
+from resetfree.problems.contract import Intervention, Note, Problem
 from resetfree.problems.fingerprint import fingerprint
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.registry import problems
@@ -71,7 +71,8 @@ class Run:
         None  # why it ended after its last round, if something ended it: a budget, a callback, Ctrl-C
     )
     extended: int | None = None  # the episodes that it was extended to; None for those that were planned
-    played: Sequence[Episode] | None = field(default=None, repr=False)  # of a short run of this process without a file
+    # The form and the bytes of each episode (see `file.recorded`), of a short run of this process without a file.
+    played: Sequence[tuple[str, bytes]] | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.columns["k"])

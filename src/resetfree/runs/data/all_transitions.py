@@ -21,6 +21,7 @@ from resetfree.core import arguments
 from resetfree.core.errors import InvalidInput, RunError
 from resetfree.core.settings import expect
 from resetfree.problems.contract import Episode, Problem
+from resetfree.runs.file.recorded import unpacked
 from resetfree.runs.file.runfile import damaged, read_columns, read_played, read_problem, read_spec, reading, unfit
 from resetfree.runs.result import MOST_KEPT, Run
 
@@ -82,7 +83,11 @@ def unscaled_episodes(source: Run | Path) -> Iterator[Episode]:
     """The episodes of a run or its file in order, with rewards before scaling; raises RunError for a damaged file."""
     if isinstance(source, Run):
         low, high = (None if source.problem is None else source.problem.units) or (0.0, 1.0)
-        yield from (_unscaled(one, low, high) for one in source.played or () if len(one.actions))
+        # Where a run was stopped by an error, the last rounds may not be part of it.
+        for (form, data), reset in zip(source.played or (), source.columns["reset"].tolist(), strict=False):
+            states, actions, rewards = unpacked(form, data)
+            if len(actions):
+                yield _unscaled(Episode(states, actions, rewards, bool(reset), None), low, high)
         return
     path = source
     with reading(path) as connection:

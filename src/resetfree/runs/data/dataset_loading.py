@@ -160,8 +160,8 @@ def _named(source: Any) -> str:
 
 def _episodes(source: Any, problem: Problem) -> Iterator[Episode]:
     """The episodes of one source, with rewards before scaling."""
-    if isinstance(source, str) and source.startswith(MINARI):
-        source = minari_dataset(source.removeprefix(MINARI))
+    if isinstance(source, str | Path) and str(source).startswith(MINARI):
+        source = minari_dataset(str(source).removeprefix(MINARI))
     if isinstance(source, Run):
         yield from episodes_for(source, problem)
     elif isinstance(source, str | Path):
