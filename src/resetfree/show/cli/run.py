@@ -74,8 +74,8 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "operator": {
         "default": "none",
         "metavar": "WHO",
-        "help": "Who performs resets: none (the problem resets itself), terminal, http, http:PORT, a folder, a name "
-        "from `list operators`, or module:Class; see docs/hardware.md.",
+        "help": "Who performs resets: none (the problem resets itself), terminal, http, http:PORT, ntfy:URL, "
+        "webhook:URL, mail:FILE, a folder, another name from `list operators`, or module:Class; see docs/hardware.md.",
     },
     "path": {"named": "--out", "type": FILE, "help": "Where to save the run; default: a file in the folder runs."},
     "steps": {"type": AT_LEAST_1, "metavar": "N", "help": "Stop after this many steps."},
