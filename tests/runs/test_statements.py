@@ -25,7 +25,7 @@ from resetfree.show.cli.progress import _stated
 from resetfree.show.cli.run_summary import show, summary
 from resetfree.show.report.html.groups import collect
 from resetfree.show.report.html.html_tables import guarantee, settings
-from resetfree.show.studio.scenes import scene_of
+from resetfree.show.studio.frames import scene_of
 from resetfree.theory.certificates import certify
 from resetfree.theory.certificates.record import DIGEST
 from resetfree.theory.certificates.statement_checks import CLAIM

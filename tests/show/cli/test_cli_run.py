@@ -25,8 +25,8 @@ from resetfree.players import discover
 from resetfree.problems.action_spaces import Choices
 from resetfree.runs.file.ledger import read
 from resetfree.show.cli import main
+from resetfree.show.cli.common import number
 from resetfree.show.cli.progress import Display
-from resetfree.show.cli.wording import number
 from resetfree.theory.certificates.anytime import resets_upper
 
 DEFAULT = "runs/grid-v0-linear-ucb-projected-gradient-seed0.rfrun"

@@ -18,7 +18,7 @@ from resetfree.core.certificate import Certificate
 from resetfree.problems.contract import Intervention
 from resetfree.show.cli import app, main
 from resetfree.show.cli.certify import verdict
-from resetfree.show.cli.help_pages import Documented, words_of
+from resetfree.show.cli.common import Documented, words_of
 from resetfree.show.cli.run_summary import _expected, headline, show_run, summary
 
 

@@ -12,11 +12,10 @@ import pytest
 
 import resetfree as rf
 from resetfree.core.errors import InvalidInput, UnknownName
-from resetfree.show.studio.catalogue import catalogue, problem_options
-from resetfree.show.studio.drawing import check, options_of
+from resetfree.show.studio.catalogue import catalogue, check, options_of, problem_options
 from resetfree.show.studio.files import RunFolder
 from resetfree.show.studio.following import Following
-from resetfree.show.studio.scenes import scene_of
+from resetfree.show.studio.frames import scene_of
 from resetfree.show.studio.sessions import Sessions
 
 CELL = {"rows": ["S"], "slip": 0.0, "horizon": 50}  # nothing to win and nowhere to go: stuck after 20 episodes

@@ -8,11 +8,9 @@ from pathlib import Path
 import pytest
 
 import resetfree as rf
-from resetfree.show.studio.clock import TimedHistory
 from resetfree.show.studio.files import RunFolder
-from resetfree.show.studio.following import Followed, Following
-from resetfree.show.studio.frames import History
-from resetfree.show.studio.scenes import RunScene, scene_of
+from resetfree.show.studio.following import Followed, Following, TimedHistory
+from resetfree.show.studio.frames import History, RunScene, scene_of
 
 
 def scene(timing: object) -> RunScene:

@@ -12,8 +12,7 @@ from tests.show.studio.test_browser import begin, episode, open_page, page, pain
 import resetfree as rf
 from resetfree.show.cli import main
 from resetfree.show.film.kept_pictures import kept_scenes
-from resetfree.show.studio.catalogue import catalogue
-from resetfree.show.studio.drawing import TEMPLATES, check
+from resetfree.show.studio.catalogue import TEMPLATES, catalogue, check
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import resetfree as rf
 from resetfree.problems.finite.safe_sets import safe_sets
-from resetfree.show.studio.drawing import TEMPLATES, check, options_of
+from resetfree.show.studio.catalogue import TEMPLATES, check, options_of
 from resetfree.theory.assumptions import close, feasibility, largest_closed_set, reachable_starts
 
 

@@ -13,13 +13,11 @@ from tests.show.studio.serving import GRID, until
 
 import resetfree as rf
 from resetfree.show.studio import limits
-from resetfree.show.studio.catalogue import catalogue
-from resetfree.show.studio.drawing import options_of
+from resetfree.show.studio.catalogue import catalogue, options_of
 from resetfree.show.studio.files import RunFolder
 from resetfree.show.studio.following import Following
-from resetfree.show.studio.frames import History
+from resetfree.show.studio.frames import History, scene_of
 from resetfree.show.studio.lanes import HISTORY
-from resetfree.show.studio.scenes import scene_of
 from resetfree.show.studio.sessions import Session, Sessions
 from resetfree.theory.certificates.anytime import resets_interval
 

@@ -14,9 +14,8 @@ from resetfree.core.certificate import plain
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import check_names
 from resetfree.players.method import Method
-from resetfree.show.cli.common import FILE, as_record, emit, stop
+from resetfree.show.cli.common import FILE, Documented, as_record, emit, stop
 from resetfree.show.cli.common import as_json as json_option
-from resetfree.show.cli.help_pages import Documented
 from resetfree.show.cli.progress import TrialsDisplay
 from resetfree.show.report import comparison, many_cases, results_pages
 from resetfree.show.report.pareto import draw_pareto

@@ -13,10 +13,8 @@ import resetfree as rf
 from resetfree.core.errors import InvalidInput
 from resetfree.problems.world import find_world
 from resetfree.show.cli import run_summary
-from resetfree.show.cli.common import as_json, emit, solution_json
-from resetfree.show.cli.help_pages import Documented
+from resetfree.show.cli.common import Documented, as_json, emit, show_next, solution_json
 from resetfree.show.cli.progress import Display
-from resetfree.show.cli.wording import show_next
 from resetfree.show.report import terminal
 from resetfree.show.report.curves import draw_run
 from resetfree.show.report.html import write_report

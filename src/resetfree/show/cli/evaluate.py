@@ -21,9 +21,8 @@ from resetfree.problems.world import find_world
 from resetfree.runs.recall import recall
 from resetfree.runs.result import Run
 from resetfree.runs.trusted_options import trusted_options
-from resetfree.show.cli.common import FILE, as_record, emit, player_options, settings
+from resetfree.show.cli.common import FILE, Documented, as_record, emit, player_options, settings
 from resetfree.show.cli.common import as_json as json_option
-from resetfree.show.cli.help_pages import Documented
 from resetfree.use import DeployedPolicy, Evaluation, continuing_return, read_policy
 
 ZIP = b"PK"  # how a policy file begins

@@ -21,8 +21,7 @@ from resetfree.problems.remote.lever_key import LeverKey
 from resetfree.problems.remote.serving import Serving
 from resetfree.problems.remote.station import Station
 from resetfree.problems.remote.wires import UdpPort
-from resetfree.show.cli.common import FILE, as_json, as_record, emit
-from resetfree.show.cli.help_pages import Documented
+from resetfree.show.cli.common import FILE, Documented, as_json, as_record, emit
 
 SHARE, MILLISECONDS = click.FloatRange(0.0, 1.0), click.FloatRange(0.0, 60_000.0)
 YEAR = 366 * 86_400.0  # seconds

@@ -11,9 +11,7 @@ from rich.console import Console
 
 from resetfree.core.errors import AssumptionViolated
 from resetfree.players.tabular.nonepisodic import Life, live, optimal_gain
-from resetfree.show.cli.common import emit, finite_model, problem_argument
-from resetfree.show.cli.help_pages import Documented
-from resetfree.show.cli.wording import counted
+from resetfree.show.cli.common import Documented, counted, emit, finite_model, problem_argument
 
 
 @click.command(

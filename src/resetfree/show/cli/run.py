@@ -31,9 +31,8 @@ from resetfree.runs.request import EPISODES, FROM, OPTIONS, RunRequest
 from resetfree.runs.setup import split_settings
 from resetfree.runs.tracking import tracked
 from resetfree.runs.trusted_options import trusted_options
-from resetfree.show.cli.common import FILE, emit, tensorboard_option
+from resetfree.show.cli.common import FILE, Documented, emit, tensorboard_option
 from resetfree.show.cli.common import as_json as json_option
-from resetfree.show.cli.help_pages import Documented
 from resetfree.show.cli.progress import Display
 from resetfree.show.cli.run_summary import show_run, summary
 from resetfree.show.film.kept_pictures import MOST_KEPT, filmed

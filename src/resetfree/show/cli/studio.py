@@ -13,8 +13,7 @@ import click
 
 from resetfree.core.errors import InvalidInput
 from resetfree.core.web_guard import LOOPBACK
-from resetfree.show.cli.common import FOLDER
-from resetfree.show.cli.help_pages import Documented
+from resetfree.show.cli.common import FOLDER, Documented
 
 
 @click.command(

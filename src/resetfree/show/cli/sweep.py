@@ -11,11 +11,19 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from resetfree.show.cli.common import FILE, FOLDER, F, emit, stop, tensorboard_option
+from resetfree.show.cli.common import (
+    FILE,
+    FOLDER,
+    Documented,
+    DocumentedGroup,
+    F,
+    emit,
+    show_next,
+    stop,
+    tensorboard_option,
+)
 from resetfree.show.cli.common import as_json as json_option
-from resetfree.show.cli.help_pages import Documented, DocumentedGroup
 from resetfree.show.cli.progress import TrialsDisplay
-from resetfree.show.cli.wording import show_next
 from resetfree.show.report.sweep_pictures import NOTE, Problems, draw, read_summary, tables, write_markdown
 from resetfree.studies.engines.runner import Count, StudyStopped
 from resetfree.studies.folder import SweepFolder

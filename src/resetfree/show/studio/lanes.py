@@ -21,10 +21,8 @@ from resetfree.runs.file.ledger import read, read_episodes_of, read_spec_of
 from resetfree.runs.learn import Stopped, fulfil
 from resetfree.runs.stuck import STUCK, requested_after
 from resetfree.show.studio import limits
-from resetfree.show.studio.frames import History, Picture
+from resetfree.show.studio.frames import History, PastEpisode, Picture, RunScene, read_past, scene_of
 from resetfree.show.studio.operators import Desk
-from resetfree.show.studio.past import PastEpisode, read_past
-from resetfree.show.studio.scenes import RunScene, scene_of
 from resetfree.studies.trial import NamedTrial
 
 WORKS = 0.01  # seconds of learning after which the thread yields to the server and to other lanes

@@ -21,8 +21,7 @@ from resetfree.core.errors import InvalidInput
 from resetfree.core.web_guard import LOOPBACK, PortNumber
 from resetfree.show.studio import limits
 from resetfree.show.studio.app import Studio
-from resetfree.show.studio.catalogue import catalogue
-from resetfree.show.studio.drawing import TEMPLATES, check
+from resetfree.show.studio.catalogue import TEMPLATES, catalogue, check
 from resetfree.show.studio.security import Protocol
 
 SWITCH = 0.001  # seconds after which a learning thread yields to the server

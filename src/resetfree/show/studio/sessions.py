@@ -14,11 +14,10 @@ from resetfree.players import BASES, discover
 from resetfree.players import settings as defaults_of
 from resetfree.problems.registry import make
 from resetfree.runs.file.ledger import read_episodes_of, read_spec_of
-from resetfree.show.studio import drawing, limits
-from resetfree.show.studio.catalogue import player_settings, problem_options
+from resetfree.show.studio import catalogue, limits
+from resetfree.show.studio.catalogue import GameRequest, LanePlayers, player_settings, problem_options
 from resetfree.show.studio.files import SIDES, RunFolder
 from resetfree.show.studio.lanes import Gate, LaneRequest, Live
-from resetfree.show.studio.page_requests import GameRequest, LanePlayers
 from resetfree.studies.trial import NamedPlayers, Trial, stored_settings
 
 FIRST_ROUND = 120.0  # seconds to wait for it: kernels may have to be compiled
@@ -187,8 +186,8 @@ def pace_of(pace: float) -> float:
 
 def _problem(given: GameRequest) -> tuple[str, dict[str, Any]]:
     if given.grid is not None:
-        options = drawing.options_of(given.grid)
-        name = drawing.BY_HAND if given.by_hand else drawing.DRAWN
+        options = catalogue.options_of(given.grid)
+        name = catalogue.BY_HAND if given.by_hand else catalogue.DRAWN
     else:
         if given.by_hand:
             raise InvalidInput("Resets by hand need a drawn grid. Got a registered problem instead.")

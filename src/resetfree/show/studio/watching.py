@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 from resetfree.show.studio import limits
 from resetfree.show.studio.background import background
 from resetfree.show.studio.following import Following
-from resetfree.show.studio.scenes import RunScene
+from resetfree.show.studio.frames import RunScene
 from resetfree.show.studio.sessions import Session
 
 View: TypeAlias = Session | Following
