@@ -12,7 +12,7 @@ import pytest
 
 import resetfree as rf
 from resetfree.core.errors import InvalidInput, UnknownName
-from resetfree.show.studio.catalogue import catalogue, check, options_of, problem_options
+from resetfree.show.studio.catalogue import catalogue, check_grid, options_of, problem_options
 from resetfree.show.studio.files import RunFolder
 from resetfree.show.studio.following import Following
 from resetfree.show.studio.frames import scene_of
@@ -74,8 +74,8 @@ def test_asking_at_a_price_is_an_option_of_every_problem() -> None:
     with pytest.raises(UnknownName, match="Did you mean 'help'"):
         problem_options("pits-v0", {"hlep": 0.5})
     broken = {"rows": ["SX", "X."], "slip": 0.1}
-    assert not check(broken)["holds"]
-    assert check({**broken, "help": 0.5})["holds"]  # whoever may ask is never lost
+    assert not check_grid(broken)["holds"]
+    assert check_grid({**broken, "help": 0.5})["holds"]  # whoever may ask is never lost
     assert "help" not in options_of(broken)
     with pytest.raises(InvalidInput, match="'help'"):
         options_of({**broken, "help": -1})

@@ -1,4 +1,4 @@
-"""`resetfree export`, `transitions` and `copy`: a policy for NumPy, every step for other programs, a copy of a run file."""
+"""`resetfree export`, `transitions`, `copy`: a policy for NumPy, every step for other programs, a copy of a run."""
 
 from __future__ import annotations
 

@@ -27,9 +27,9 @@ from resetfree.runs.file.ledger import read_spec_of
 from resetfree.runs.learn import load
 from resetfree.show.report import style
 from resetfree.show.report.html.page import PALETTE, palette
-from resetfree.show.studio import catalogue, limits
+from resetfree.show.studio import limits
 from resetfree.show.studio.background import ADDRESS, ChildFailed, ReportTabs, background
-from resetfree.show.studio.catalogue import Control, Named, Reply, catalogue
+from resetfree.show.studio.catalogue import Control, Named, Reply, catalogue, check_grid
 from resetfree.show.studio.files import NAME, RunFolder, rounds_in
 from resetfree.show.studio.following import Followed, Following, pictures
 from resetfree.show.studio.frames import scene_of, sought
@@ -73,7 +73,7 @@ class Studio:
             Route("/static/{name}", self._asset),
             Route("/api/catalogue", _json(catalogue)),
             Route("/api/runs", _json(self._runs)),
-            Route("/api/check", _posted(catalogue.check), methods=["POST"]),
+            Route("/api/check", _posted(check_grid), methods=["POST"]),
             Route("/api/start", _posted(lambda body: {"name": self.sessions.start(body).name}), methods=["POST"]),
             Route("/api/control", _posted(self._control), methods=["POST"]),
             Route("/api/answer", _posted(self._answer), methods=["POST"]),

@@ -2,7 +2,8 @@
 reports that these make for tabs of the browser.
 
 A tab cannot send the token in a header, so its address holds a secret, which only the page that requested it knows. The
-report is made when the tab loads it, and loaded again from there as long as it is among the newest."""
+report is made when the tab loads it, and loaded again from there as long as it is among the newest.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The choices of the page and its requests: problems, players and settings, drawn grids, and a record for each request."""
+"""The choices of the page and its requests: problems, players, settings, drawn grids, and a record for each request."""
 
 from __future__ import annotations
 

@@ -14,8 +14,16 @@ from resetfree.players import BASES, discover
 from resetfree.players import settings as defaults_of
 from resetfree.problems.registry import make
 from resetfree.runs.file.ledger import read_episodes_of, read_spec_of
-from resetfree.show.studio import catalogue, limits
-from resetfree.show.studio.catalogue import GameRequest, LanePlayers, player_settings, problem_options
+from resetfree.show.studio import limits
+from resetfree.show.studio.catalogue import (
+    BY_HAND,
+    DRAWN,
+    GameRequest,
+    LanePlayers,
+    options_of,
+    player_settings,
+    problem_options,
+)
 from resetfree.show.studio.files import SIDES, RunFolder
 from resetfree.show.studio.lanes import Gate, LaneRequest, Live
 from resetfree.studies.trial import NamedPlayers, Trial, stored_settings
@@ -186,8 +194,8 @@ def pace_of(pace: float) -> float:
 
 def _problem(given: GameRequest) -> tuple[str, dict[str, Any]]:
     if given.grid is not None:
-        options = catalogue.options_of(given.grid)
-        name = catalogue.BY_HAND if given.by_hand else catalogue.DRAWN
+        options = options_of(given.grid)
+        name = BY_HAND if given.by_hand else DRAWN
     else:
         if given.by_hand:
             raise InvalidInput("Resets by hand need a drawn grid. Got a registered problem instead.")
