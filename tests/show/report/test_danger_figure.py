@@ -13,7 +13,7 @@ from resetfree.core.errors import InvalidInput
 from resetfree.players.elimination.rule_elimination import RuleElimination
 from resetfree.problems.factors import Factor, Factors
 from resetfree.runs.recall import danger_of
-from resetfree.show.report.html import danger
+from resetfree.show.report.html import maps
 from resetfree.show.report.html.groups import Group
 
 
@@ -28,12 +28,12 @@ def test_beliefs_are_drawn_from_the_run_file_alone(tmp_path: Path) -> None:
     assert there is not None
     assert np.array_equal(here.belief, there.belief)
     assert there.factors.parts == here.factors.parts
-    (drawing,) = danger.figures(Group("g1", "rules", (run,)))
+    (drawing,) = maps.danger_figures(Group("g1", "rules", (run,)))
     assert drawing.name == "g1-danger"
     assert drawing.caption.startswith("Learned: " + "; ".join(one.what for one in run.decisions))
     assert "above 0.4 is held back" in drawing.caption
     assert len(drawing.data["belief"]) == 5 * 12
-    places = danger.by_place(there, 0, 1)
+    places = maps.by_place(there, 0, 1)
     assert places.shape == (5, 3, 4)
     np.testing.assert_array_equal(drawing.data["belief"], places.ravel())
     fatal = there.belief[np.flatnonzero((there.factors.values == [1, 1]).all(axis=1))]
@@ -42,7 +42,7 @@ def test_beliefs_are_drawn_from_the_run_file_alone(tmp_path: Path) -> None:
 
 def test_players_without_beliefs_have_no_picture() -> None:
     run = rf.learn("grid-v0", "support-elimination", "constant-penalty", episodes=3, settings={"dual": {"C": 0.0}})
-    assert danger.figures(Group("g1", "pairs", (run,))) == []
+    assert maps.danger_figures(Group("g1", "pairs", (run,))) == []
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"parts": [[1]], "actions": []}', '{"parts": [], "actions": 3}'])

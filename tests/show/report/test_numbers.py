@@ -14,12 +14,11 @@ from tests.show.report.reading import Page, read
 import resetfree as rf
 from resetfree.runs.file.runfile import connect, read_checkpoint
 from resetfree.show.report.html import write_report
-from resetfree.show.report.html.bounds import rate
-from resetfree.show.report.html.groups import Group, collect
+from resetfree.show.report.html.figures import POINTS, curve, growth, shown
+from resetfree.show.report.html.groups import Group, collect, rate
 from resetfree.show.report.html.html_tables import certificates, failures, overview
 from resetfree.show.report.html.learning_curves import figures, time_line
 from resetfree.show.report.html.maps import policy_map
-from resetfree.show.report.html.series import POINTS, curve, growth, shown
 from resetfree.studies.statistics import interval
 from resetfree.theory.certificates import anytime
 from resetfree.theory.regret import dual_regret, primal_regret

@@ -11,7 +11,7 @@ import pytest
 
 import resetfree as rf
 from resetfree.show.report import style
-from resetfree.show.report.html import timing, write_report
+from resetfree.show.report.html import players, write_report
 from resetfree.show.report.html.build_report import build
 from resetfree.show.report.html.groups import Collection, Group
 
@@ -47,7 +47,7 @@ def test_a_run_by_the_clock_shows_its_clock() -> None:
     assert {"g1-plan-ages", "g1-deadlines", "g1-lateness"} <= set(names)
     assert "The clock and the age of plans" in text
     steps = sum(int(run.columns["steps"].sum()) for run in one.runs)
-    said = timing.summary(one)
+    said = players.clock_summary(one)
     assert said in text
     assert said.startswith("100 steps per second; 80 deadlines missed (")
     assert f"({100 * steps / (steps + 80):.4g} % of commands in time)" in said
@@ -57,7 +57,7 @@ def test_a_run_by_the_clock_shows_its_clock() -> None:
 
 def test_the_numbers_behind_the_figures_are_those_of_the_columns() -> None:
     with style.look():
-        ages, deadlines, late = timing.figures(group({"rate": 100.0}, 0.0005, n=1))
+        ages, deadlines, late = players.clock_figures(group({"rate": 100.0}, 0.0005, n=1))
     assert ages.data["oldest_mean"].tolist() == [0, 1, 2, *[3] * (EPISODES - 3)]
     assert ages.data["age_mean_mean"][-1] == pytest.approx((0 + 1 + 2 + 3 * (EPISODES - 3)) / EPISODES)
     assert deadlines.data["missed_mean"][-1] == 2 * (EPISODES // 3)
@@ -69,13 +69,13 @@ def test_a_run_with_delay_has_plans_that_are_old_and_no_clock() -> None:
     names, _ = page(one)
     assert "g1-plan-ages" in names
     assert not {"g1-deadlines", "g1-lateness"} & set(names)
-    assert timing.summary(one).startswith("plans up to 3 rounds old, 2.9 on average; ")
+    assert players.clock_summary(one).startswith("plans up to 3 rounds old, 2.9 on average; ")
 
 
 def test_nothing_is_shown_of_a_clock_that_was_not_there() -> None:
     one = Group("g1", "plain", (rf.learn("grid-v0", episodes=EPISODES),))
     names, text = page(one)
-    assert timing.figures(one) == []
+    assert players.clock_figures(one) == []
     assert not [name for name in names if "plan-ages" in name]
     assert "age of plans" not in text
 
