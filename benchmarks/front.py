@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from resetfree.problems.zoo.generated import family_of
+from resetfree.show.cli.bench_pages import draw_pareto
 from resetfree.show.report.comparison import span, verdict
-from resetfree.show.report.pareto import draw_pareto
 from resetfree.studies.suites.methods import methods
 from resetfree.studies.suites.standings import compare
 from resetfree.studies.suites.suite import Case, Instance, instance

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from resetfree.show.cli import main
-from resetfree.show.report import many_cases
-from resetfree.show.report.many_cases import cells, count, draw_differences, losses, write_page
+from resetfree.show.cli import bench_pages, main
+from resetfree.show.cli.bench_pages import count, draw_differences, line_cells, losses, write_page
 from resetfree.studies.statistics import Interval
 from resetfree.studies.suites.standings import Dominator, Row, Summary
 
@@ -54,8 +53,8 @@ def test_the_count_leaves_out_who_is_given_the_model(summary: Summary) -> None:
 
 def test_the_best_other_weighs_resets_with_the_bound(summary: Summary) -> None:
     """3 resets and 6 of regret are 12 with B = 2; the oracle's 0 does not compete, and 1 and 90 are 92."""
-    assert cells(summary, "draw 8, doors") == ["draw 8, doors", "5", "7", "cheap", "3", "6", "cheap"]
-    assert cells(summary, "draw 2, chain")[-1] == ""
+    assert line_cells(summary, "draw 8, doors") == ["draw 8, doors", "5", "7", "cheap", "3", "6", "cheap"]
+    assert line_cells(summary, "draw 2, chain")[-1] == ""
 
 
 def test_the_page_and_the_picture(summary: Summary, tmp_path: Path) -> None:
@@ -74,7 +73,7 @@ def test_the_command_shows_many_problems_in_lines(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(many_cases, "MANY", 1)
+    monkeypatch.setattr(bench_pages, "MANY", 1)
     words = ("--problems", "draw 1, doors,draw 2, chain", "--methods", "auto,uniform", "--seeds", "2", "--jobs", "1")
     assert main(("bench", "generated", *words, "--docs", "page.md")) == 0
     out = capsys.readouterr().out

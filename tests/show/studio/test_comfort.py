@@ -11,7 +11,7 @@ from tests.show.studio.test_browser import begin, episode, open_page, page, pain
 
 import resetfree as rf
 from resetfree.show.cli import main
-from resetfree.show.film.kept_pictures import kept_scenes
+from resetfree.show.report.filming import kept_scenes
 from resetfree.show.studio.catalogue import TEMPLATES, catalogue, check_grid
 
 if TYPE_CHECKING:

@@ -14,11 +14,11 @@ from resetfree.core.certificate import plain
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import check_names
 from resetfree.players.method import Method
+from resetfree.show.cli import bench_pages
 from resetfree.show.cli.common import FILE, Documented, as_record, emit, stop
 from resetfree.show.cli.common import as_json as json_option
 from resetfree.show.cli.progress import TrialsDisplay
-from resetfree.show.report import comparison, many_cases, results_pages
-from resetfree.show.report.pareto import draw_pareto
+from resetfree.show.report import comparison
 from resetfree.studies.engines.runner import StudyStopped
 from resetfree.studies.suites.methods import methods
 from resetfree.studies.suites.results import Results
@@ -81,7 +81,7 @@ def bench(given: _Options) -> None:
     if not file.name:
         raise InvalidInput(f"The '--out' of bench must be the name of a file. Got '{file}' instead.")
     if docs is not None:
-        results_pages.check_page(docs)
+        bench_pages.check_page(docs)
     if file.suffix == ".png":
         raise InvalidInput(f"The '--out' of bench must not end in .png, as its picture does. Got '{file}' instead.")
     with (
@@ -114,9 +114,9 @@ def bench(given: _Options) -> None:
 
 def _write(given: _Options, summary: Summary, picture: Path, note: str) -> Path | None:
     """Draw the picture, and write the pages of `--docs`; returns the picture if there is one."""
-    draw, write = draw_pareto, results_pages.write_pages
+    draw, write = bench_pages.draw_pareto, bench_pages.write_pages
     if _is_many(summary):
-        draw, write = many_cases.draw_differences, many_cases.write_page
+        draw, write = bench_pages.draw_differences, bench_pages.write_page
     title = f"Suite '{given.suite}': mean over seeds and 95 % interval; down and to the left is better"
     drawn = draw(summary, picture, title)
     if given.docs is not None:
@@ -132,10 +132,10 @@ def _write(given: _Options, summary: Summary, picture: Path, note: str) -> Path 
 def _show(console: Console, summary: Summary, note: str, files: str) -> None:
     """Print the comparison."""
     console, many = Console(width=max(console.width, WIDTH)), _is_many(summary)
-    for line in many_cases.losses(summary) if many else []:
+    for line in bench_pages.losses(summary) if many else []:
         console.print(Text(line))
     if many:
-        console.print(Text(many_cases.count(summary), style="bold"))
+        console.print(Text(bench_pages.count(summary), style="bold"))
     for case, rows in summary.rows.items() if not many else ():
         console.print(Text(f"\n{comparison.heading(rows)}", style="bold"))
         for title, members in comparison.groups(rows):
@@ -144,7 +144,7 @@ def _show(console: Console, summary: Summary, note: str, files: str) -> None:
             if (text := comparison.remarks(row)) is not None:
                 console.print(Text(text, style="yellow"))
         console.print(Text(comparison.verdict(summary, case)))
-    console.print(Text(f"\n{many_cases.LEGEND if many else comparison.LEGEND}", style="dim"))
+    console.print(Text(f"\n{bench_pages.LINES_LEGEND if many else comparison.LEGEND}", style="dim"))
     if note:
         console.print(Text(note, style="yellow"))
     console.print(Text(files))
@@ -152,7 +152,7 @@ def _show(console: Console, summary: Summary, note: str, files: str) -> None:
 
 def _is_many(summary: Summary) -> bool:
     """Whether there are too many cases for a table each."""
-    return len(summary.rows) > many_cases.MANY
+    return len(summary.rows) > bench_pages.MANY
 
 
 def _methods(text: str | None, *, learners: bool = False) -> list[Method]:

@@ -12,11 +12,10 @@ from rich.text import Text
 import resetfree as rf
 from resetfree.problems.resolve import parse_options
 from resetfree.show.cli.common import FILE, FOLDER, Documented, as_json, counted, emit, out_option, settings
-from resetfree.show.film.film_files import MOST_BYTES
-from resetfree.show.film.film_plan import MOST_FRAMES, MOST_RESETS
-from resetfree.show.film.filming import film_run, titles_in_words
-from resetfree.show.film.pictures_of_runs import SIDE
+from resetfree.show.report.film_files import MOST_BYTES, MOST_FRAMES, MOST_RESETS
+from resetfree.show.report.filming import film_run, titles_in_words
 from resetfree.show.report.html import write_report
+from resetfree.show.report.pictures_of_runs import SIDE
 
 
 @click.command(

@@ -35,7 +35,7 @@ from resetfree.show.cli.common import FILE, Documented, emit, tensorboard_option
 from resetfree.show.cli.common import as_json as json_option
 from resetfree.show.cli.progress import Display
 from resetfree.show.cli.run_summary import show_run, summary
-from resetfree.show.film.kept_pictures import MOST_KEPT, filmed
+from resetfree.show.report.filming import MOST_KEPT, filmed
 from resetfree.studies.trial import stored_settings
 
 LEARNER = "learner."  # what the settings of the learner begin with

@@ -25,8 +25,7 @@ from resetfree.runs.foresight import Foresight
 from resetfree.runs.result import Run
 from resetfree.show.cli.common import counted, duration, number, show_next
 from resetfree.show.cli.progress import Tally
-from resetfree.show.film.filming import can_be_filmed
-from resetfree.show.film.kept_pictures import beside
+from resetfree.show.report.filming import beside, can_be_filmed
 from resetfree.show.report.html.html_tables import data_words
 from resetfree.theory.certificates.statement_checks import ROLES, past_plan
 

@@ -19,8 +19,7 @@ from resetfree.game.capabilities import Eliminates
 from resetfree.players import discover
 from resetfree.problems.resolve import parse_options, resolve_model
 from resetfree.show.cli.common import FILE, Documented, emit, finite_model, numbers, problem_argument, solution_json
-from resetfree.show.report import terminal
-from resetfree.show.report.pictures import draw_solution
+from resetfree.show.report.pictures import draw_solution, grid_map, has_map, states_table
 from resetfree.theory.oracle.dynamic_programming import Solution
 from resetfree.theory.oracle.fractions import solve_exactly
 from resetfree.theory.oracle.linear_program import best_value, least_multiplier
@@ -74,10 +73,10 @@ def solve(
         console.print(
             f"feasible starts {data['n_feasible']} of {mdp.n_states}; unsafe first actions {unsafe}", highlight=False
         )
-        if terminal.has_map(solution) and multipliers:
-            console.print(terminal.grid_map(solution))
+        if has_map(solution) and multipliers:
+            console.print(grid_map(solution))
         else:
-            console.print(terminal.states_table(solution, multipliers))
+            console.print(states_table(solution, multipliers))
         if not multipliers:
             console.print("The multipliers of all starts would take long here. Choose starts: --starts 0,1,2.")
         for s, (value, lam) in enumerate(zip(*data["exact"].values(), strict=True)) if exact else ():

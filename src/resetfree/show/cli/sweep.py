@@ -24,7 +24,7 @@ from resetfree.show.cli.common import (
 )
 from resetfree.show.cli.common import as_json as json_option
 from resetfree.show.cli.progress import TrialsDisplay
-from resetfree.show.report.sweep_pictures import NOTE, Problems, draw, read_summary, tables, write_markdown
+from resetfree.show.cli.sweep_report import NOTE, Problems, draw, read_summary, tables, write_markdown
 from resetfree.studies.engines.runner import Count, StudyStopped
 from resetfree.studies.folder import SweepFolder
 from resetfree.studies.gathering import Gathered, arrow, gather

@@ -31,7 +31,7 @@ from resetfree.runs.file.runfile import (
     start_type,
 )
 from resetfree.runs.stuck import STUCK
-from resetfree.show.film.kept_pictures import beside, kept_scenes
+from resetfree.show.report.filming import beside, kept_scenes
 from resetfree.show.studio import limits
 from resetfree.show.studio.files import RunFolder
 from resetfree.show.studio.frames import History, Picture, RunScene, finite, read_past, scene_of

@@ -20,10 +20,8 @@ from resetfree.core.errors import ResetFreeError
 from resetfree.problems.gym.adapter import GymProblem
 from resetfree.runs.data.all_transitions import unscaled_episodes
 from resetfree.runs.result import Run
-from resetfree.show.film.film_files import EncodedFilm, Frame, encode
-from resetfree.show.film.film_plan import spread
-from resetfree.show.film.filming import can_be_filmed, frames_of, titles_in_words, titles_of
-from resetfree.show.film.kept_pictures import beside
+from resetfree.show.report.film_files import EncodedFilm, Frame, encode, spread
+from resetfree.show.report.filming import beside, can_be_filmed, frames_of, titles_in_words, titles_of
 from resetfree.show.report.html import figures as draw
 from resetfree.show.report.html.figures import Drawing
 from resetfree.show.report.html.groups import Group

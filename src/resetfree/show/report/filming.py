@@ -1,8 +1,8 @@
-"""Pictures that a run keeps of itself while it is played, around its resets: `resetfree run --film N`.
+"""From a run to its film: pictures that were kept while it was played, or that are made again from its record.
 
-They are written every few seconds, so that the run can be watched, and lie beside the run file, in RUNFILE.film: a zip
-of JPEG pictures, scene by scene, and an index. Of many resets the first and the newest are kept, `EARLY + LATE` scenes
-in all, of pictures of `SIDE` pixels.
+Kept ones (`resetfree run --film N`) are written every few seconds, so that the run can be watched, and lie beside the
+run file, in RUNFILE.film: a zip of JPEG pictures, scene by scene, and an index. Of many resets the first and the newest
+are kept, `EARLY + LATE` scenes in all, of pictures of `SIDE` pixels.
 """
 
 from __future__ import annotations
@@ -32,9 +32,18 @@ from resetfree.problems.operators import Automatic
 from resetfree.problems.world import World
 from resetfree.runs.file.ledger import read_spec_of
 from resetfree.runs.file.runfile import read_spec, sentences
-from resetfree.show.film.film_files import Frame
-from resetfree.show.film.film_plan import MOST_FRAMES, MOST_RESETS
-from resetfree.show.film.pictures_of_runs import Picture, prepare_to_render, rendered
+from resetfree.runs.result import Run
+from resetfree.show.report.film_files import (
+    MOST_FRAMES,
+    MOST_RESETS,
+    FilmScene,
+    Frame,
+    WrittenFilm,
+    check_film,
+    scenes_of,
+    write_film,
+)
+from resetfree.show.report.pictures_of_runs import Picture, draws, pictures_of, prepare_to_render, rendered
 
 ENDING = ".film"
 INDEX = "film.json"
@@ -250,3 +259,69 @@ def _jpeg(picture: Picture) -> bytes:
     file = io.BytesIO()
     picture.save(file, "JPEG", quality=90)
     return file.getvalue()
+
+
+class Film(NamedTuple):
+    """A film of a run, and where its pictures come from."""
+
+    written: WrittenFilm
+    titles: tuple[str, ...]
+    source: str  # "kept" while the run was played, or "made again" from its record
+
+
+def can_be_filmed(run: Run) -> bool:
+    """Whether there is something to see of a run: kept pictures, a map, or an environment that draws itself."""
+    if run.path is not None and beside(run.path).exists():
+        return True
+    if isinstance(run.problem, GymProblem):
+        core = run.problem.env.unwrapped
+        return "timing" not in run.spec and not getattr(core, "only_one", False) and draws(core)
+    return run.mdp is not None and run.mdp.layout is not None
+
+
+def film_run(run: Run, path: Path) -> Film:
+    """Write the film of a run: kept pictures if there are any, else those of its moments, made again."""
+    check_film(path)
+    frames, source = frames_of(run)
+    return Film(write_film(frames, path), titles_of(frames), source)
+
+
+def frames_of(run: Run) -> tuple[list[Frame], str]:
+    """The frames of a run's film, and where they come from, as in `Film`."""
+    frames = None if run.path is None else kept_frames(run.path)
+    return (_made_again(run, scenes_of(run)), "made again") if frames is None else (frames, "kept")
+
+
+def titles_of(frames: list[Frame]) -> tuple[str, ...]:
+    """The scenes of a film, each once, in their order."""
+    return tuple(dict.fromkeys(one.left for one in frames))
+
+
+def titles_in_words(titles: Sequence[str]) -> str:
+    """The scenes of a film in few words.
+
+    >>> titles_in_words(["the first life, reset 1 of 3", "reset 2 of 3", "reset 3 of 3", "the last life"])
+    'the first life, 3 resets with the steps before them, the last life'
+    >>> titles_in_words(["reset 1", "the last life"]), titles_in_words(["the first life", "how it ended"])
+    ('a reset with the steps before it, the last life', 'the first life, how it ended')
+    """
+    n = sum("reset" in title for title in titles)
+    resets = f"{n} resets with the steps before them" if n > 1 else "a reset with the steps before it"
+    parts = dict.fromkeys(
+        part if "reset" not in part else resets for title in titles for part in title.split(", ")
+    )  # each once, in their order
+    return ", ".join(parts)
+
+
+def _made_again(run: Run, scenes: list[FilmScene]) -> list[Frame]:
+    pictures = dict(pictures_of(run, {moment for scene in scenes for moment in scene.moments}))
+    return [
+        Frame(
+            pictures[k, h],
+            scene.title,
+            f"episode {k:,} · step {h:,}",
+            scene.reset and (k, h) == scene.moments[-1],
+        )
+        for scene in scenes
+        for k, h in scene.moments
+    ]

@@ -26,7 +26,7 @@ from resetfree.problems.operators import Automatic
 from resetfree.runs.file import runfile
 from resetfree.runs.file.recorded import RecordedRound, check_episode
 from resetfree.runs.result import Run
-from resetfree.show.film.film_plan import FilmedRollout, Moment, rollouts_of
+from resetfree.show.report.film_files import FilmedRollout, Moment, rollouts_of
 from resetfree.show.report.style import BLUE, EDGE, GREY, PIT, WALL, YELLOW
 
 Picture = Image.Image
