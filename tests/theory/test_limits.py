@@ -15,11 +15,9 @@ import resetfree as rf
 from resetfree.players.elimination.support_elimination import SupportElimination
 from resetfree.show.report.comparison import heading
 from resetfree.show.report.html.html_tables import limit_words
-from resetfree.studies.suites.methods import AUTO
 from resetfree.studies.suites.standings import compare
-from resetfree.studies.suites.suite import SUITES
-from resetfree.studies.suites.suite_runner import PlayedEntry
-from resetfree.studies.suites.tuning import Entry
+from resetfree.studies.suites.suite import AUTO, SUITES
+from resetfree.studies.suites.suite_runner import Entry, PlayedEntry
 from resetfree.theory.assumptions import feasibility
 from resetfree.theory.permutation_bound import PermutationBound, permutation_bound
 from resetfree.theory.reset_limits import depends_on_step, limit, size_limit

@@ -11,8 +11,7 @@ from tests.show.cli.commands import run, run_json
 from resetfree.show.report.comparison import span
 from resetfree.studies.statistics import Interval
 from resetfree.studies.suites import suite_runner as running
-from resetfree.studies.suites.methods import methods
-from resetfree.studies.suites.suite import SUITES
+from resetfree.studies.suites.suite import SUITES, methods
 
 TWO = ("--methods", "algorithm 1,fixed penalty B", "--jobs", "1")
 

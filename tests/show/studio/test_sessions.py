@@ -18,7 +18,7 @@ from resetfree.show.studio.files import RunFolder
 from resetfree.show.studio.following import Following
 from resetfree.show.studio.frames import History, scene_of
 from resetfree.show.studio.lanes import HISTORY
-from resetfree.show.studio.sessions import Session, Sessions
+from resetfree.show.studio.sessions import GameSession, Sessions
 from resetfree.theory.certificates.anytime import resets_interval
 
 TWO = [{"primal": "rule-elimination"}, {"primal": "linear-ucb"}]
@@ -35,7 +35,7 @@ def test_the_page_begins_with_what_auto_takes_beside_algorithm_1() -> None:
     assert catalogue()["lanes"] == [[one["primal"], "auto"] for one in TWO]
 
 
-def finished(session: Session) -> None:
+def finished(session: GameSession) -> None:
     until(lambda: not session.active)
     assert [lane.error for lane in session.lanes] == [""] * len(session.lanes)
 

@@ -86,7 +86,7 @@ class DocumentedGroup(Documented, click.Group):
         super().__init__(*args, **options)
         self.headings: dict[str, str] = {}
 
-    def add_under(self, heading: str, *commands: click.Command) -> None:
+    def add_under(self, heading: str, commands: Sequence[click.Command]) -> None:
         """Add commands under a heading."""
         for command in commands:
             self.add_command(command)

@@ -19,8 +19,7 @@ from resetfree.problems.operators import CHANNELS
 from resetfree.problems.registry import PROBLEMS
 from resetfree.problems.resolve import FAMILIES
 from resetfree.show.cli.common import Documented, as_json, emit
-from resetfree.studies.suites.methods import METHODS, methods
-from resetfree.studies.suites.suite import SUITES
+from resetfree.studies.suites.suite import METHODS, SUITES, methods
 
 SIZES = ("states", "actions", "horizon", "reset_states")
 HEADINGS = {

@@ -156,7 +156,7 @@ def _states(text: str, mdp: rf.FiniteMDP) -> list[int]:
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownLimit:
     """The limits of a problem, and the resets of runs of so many episodes."""
 
     problem: str
@@ -187,11 +187,11 @@ def limit(problem: str, options: Sequence[str], as_json: bool, episodes: int, se
     realised = {
         name: int(rf.learn(mdp, name, episodes=episodes, seed=seed).realised_resets[-1]) for name in sorted(players)
     }
-    shown = Shown(problem, mdp, found, episodes, realised)
+    shown = ShownLimit(problem, mdp, found, episodes, realised)
     emit(_data(shown), as_json, lambda console: _show(console, shown))
 
 
-def _data(shown: Shown) -> dict[str, Any]:
+def _data(shown: ShownLimit) -> dict[str, Any]:
     found, permuted = shown.found, shown.found.renamed
     return {
         "problem": shown.problem,
@@ -213,7 +213,7 @@ def _data(shown: Shown) -> dict[str, Any]:
     }
 
 
-def _show(console: Console, shown: Shown) -> None:
+def _show(console: Console, shown: ShownLimit) -> None:
     found, episodes = shown.found, f"{shown.episodes:,} episodes"
     what, changing = ("triples (h, s, a)", ", changing with the step") if found.per_step else ("pairs (s, a)", "")
     sizes = f"{found.n_states} states outside the reset set, {found.n_actions} actions, {found.steps} steps{changing}"

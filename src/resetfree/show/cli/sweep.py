@@ -26,10 +26,10 @@ from resetfree.show.cli.common import as_json as json_option
 from resetfree.show.cli.progress import TrialsDisplay
 from resetfree.show.cli.sweep_report import NOTE, Problems, draw, read_summary, tables, write_markdown
 from resetfree.studies.engines.runner import Count, StudyStopped
+from resetfree.studies.engines.sweep_runner import ENGINES, run_sweep, standing
 from resetfree.studies.folder import SweepFolder
 from resetfree.studies.gathering import Gathered, arrow, gather
 from resetfree.studies.plan import SweepPlan, check_plan, parse_plan, read_plan
-from resetfree.studies.sweep_runner import ENGINES, run_sweep, standing
 
 WIDTH = 128  # characters that a table takes at least
 FIRST = 5  # trials that --dry-run shows

@@ -185,7 +185,7 @@ def write_film(frames: Iterable[Frame], path: Path) -> WrittenFilm:
     with written(path, "film") as draft:
         draft.write_bytes(content)
     width, height, seconds = about
-    return WrittenFilm(path, n, int(width), int(height), len(content), seconds)
+    return WrittenFilm(path, n, int(width), int(height), bytes=len(content), seconds=seconds)
 
 
 def encode(kept: Sequence[Frame], ending: str, most: int) -> EncodedFilm:

@@ -34,8 +34,7 @@ from resetfree.show.studio.files import NAME, RunFolder, rounds_in
 from resetfree.show.studio.following import Followed, Following, pictures
 from resetfree.show.studio.frames import scene_of, sought
 from resetfree.show.studio.security import Guard, TooLarge, body_of, refuse
-from resetfree.show.studio.sessions import Sessions, pace_of
-from resetfree.show.studio.watching import FrameChannel, View
+from resetfree.show.studio.sessions import FrameChannel, Sessions, View, pace_of
 
 KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 CELLS = {  # on a light and on a dark page

@@ -1,4 +1,7 @@
-"""The clock of a run that is followed: missed deadlines, lateness and the age of its plans, beside its other curves."""
+"""Runs that are read from their files: finished, interrupted, or being written by another process.
+
+Only new rounds are read. A file is untrusted data: anything that is no valid run file is refused with a sentence.
+"""
 
 from __future__ import annotations
 
@@ -275,7 +278,9 @@ class Followed:
         if not good or (n is not None and not (isinstance(s1, int) and 0 <= s1 < n)):
             raise damaged(self.path, ValueError(f"its round {self.k + 1} cannot be"))
         lam, v_r, v_c, v_c_hat, reward = (math.nan if x is None else float(x) for x in numbers)
-        self._history.add(s1 if n is not None else 0, lam, bool(reset), v_r, v_c, v_c_hat, reward, steps)
+        self._history.add(
+            s1 if n is not None else 0, lam, bool(reset), v_r=v_r, v_c=v_c, v_c_hat=v_c_hat, reward=reward, steps=steps
+        )
         if isinstance(self._history, TimedHistory):
             based_on, missed, late, _ = clock
             self._history.tick(based_on, missed, math.nan if late is None else float(late), steps)

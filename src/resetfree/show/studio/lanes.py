@@ -199,7 +199,9 @@ class Live:
         episode = this.episode
         v_r, v_c = this.exact or (math.nan, math.nan)
         reward, steps = float(episode.rewards.sum()), len(episode.actions)
-        self.history.add(this.s1, this.lam, episode.reset, v_r, v_c, this.plan.v_c, reward, steps)
+        self.history.add(
+            this.s1, this.lam, episode.reset, v_r=v_r, v_c=v_c, v_c_hat=this.plan.v_c, reward=reward, steps=steps
+        )
         if len(self.picture.visits):
             self.picture.note(episode.states, episode.reset)
             self._recent.append(PastEpisode(this.k, episode.states.copy(), bool(episode.reset), reward, steps))

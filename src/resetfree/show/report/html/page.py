@@ -116,9 +116,7 @@ WORDS = {
 
 def figure(drawing: Drawing) -> Markup:
     """A figure with its caption and its downloads."""
-    picture = Markup(
-        themed(drawing.svg).replace("<svg", f'<svg role="img" aria-label="{text(drawing.alt)}"', 1)
-    )
+    picture = Markup(themed(drawing.svg).replace("<svg", f'<svg role="img" aria-label="{text(drawing.alt)}"', 1))
     name, pdf = drawing.name, _address("application/pdf", drawing.pdf)
     data = _address("text/csv;charset=utf-8", drawing.csv.encode())
     links = [

@@ -1,9 +1,8 @@
-"""Figures of the game between the two players: their regrets, the bounds that follow, the multiplier, and the clock.
+"""Figures of the game between the players: their regrets, the bounds that follow, the multiplier; and of the clock.
 
 Legend: R_p(pi*) the primal player's regret, R_d(y) the dual player's against the multiplier function y; lambda_hat the
-least optimal multipliers, lambda* = lambda_hat + 1. Regret = R_p(pi*) + R_d(0) and Resets <= R_p(pi*) + R_d(lambda*). Of runs in real time or with
-delay, how late commands were, deadlines missed, and how old the plans were: a round's plan rests on the rounds up to
-based_on; its age are the rounds in between.
+least optimal multipliers, lambda* = lambda_hat + 1. Regret = R_p(pi*) + R_d(0) and Resets <= R_p(pi*) + R_d(lambda*).
+In real time or with a delay, a round's plan rests on the rounds up to based_on; its age are the rounds in between.
 """
 
 from __future__ import annotations

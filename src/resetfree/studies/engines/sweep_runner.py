@@ -12,9 +12,8 @@ from pathlib import Path
 from resetfree.core.errors import InvalidInput, RunError
 from resetfree.core.settings import check, check_names
 from resetfree.runs.file.ledger import Ledger
-from resetfree.studies.engines.local import Local
 from resetfree.studies.engines.on_ray import Cluster, OnRay
-from resetfree.studies.engines.runner import Count, Outcome, Progress, Runner, outcomes, stoppable
+from resetfree.studies.engines.runner import Count, Local, Outcome, Progress, Runner, outcomes, stoppable
 from resetfree.studies.folder import SweepFolder
 from resetfree.studies.plan import Seconds, SweepPlan
 from resetfree.studies.trial import NamedTrial, TrialJob
