@@ -15,9 +15,8 @@ import resetfree as rf
 from resetfree.players.elimination.support_elimination import SupportElimination
 from resetfree.show.report.comparison import heading
 from resetfree.show.report.html.html_tables import limit_words
-from resetfree.studies.suites.standings import compare
 from resetfree.studies.suites.suite import AUTO, SUITES
-from resetfree.studies.suites.suite_runner import Entry, PlayedEntry
+from resetfree.studies.suites.suite_runner import Entry, PlayedEntry, compare
 from resetfree.theory.assumptions import feasibility
 from resetfree.theory.permutation_bound import PermutationBound, permutation_bound
 from resetfree.theory.reset_limits import depends_on_step, limit, size_limit

@@ -9,7 +9,7 @@ import pytest
 from resetfree.show.cli import bench_pages, main
 from resetfree.show.cli.bench_pages import count, draw_differences, line_cells, losses, write_page
 from resetfree.studies.statistics import Interval
-from resetfree.studies.suites.standings import Dominator, Row, Summary
+from resetfree.studies.suites.suite_runner import Dominator, Row, Summary
 
 
 def row(case: str, method: str, resets: float, regret: float, kind: str = "baseline") -> Row:

@@ -19,9 +19,8 @@ from resetfree.problems.zoo.generated import FAMILIES, acceptable, drawn_problem
 from resetfree.show.cli.bench import _methods
 from resetfree.studies.suites import suite as suites
 from resetfree.studies.suites import trials
-from resetfree.studies.suites.standings import compare
 from resetfree.studies.suites.suite import SUITES, TUNING_DRAWS, Suite, find_suite, generated_cases, methods
-from resetfree.studies.suites.suite_runner import entries, run_suite, tuning_trials
+from resetfree.studies.suites.suite_runner import compare, entries, run_suite, tuning_trials
 from resetfree.studies.suites.trials import Results, key_of
 
 DRAWS = range(len(FAMILIES) * 3)

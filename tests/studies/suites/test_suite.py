@@ -22,13 +22,15 @@ from resetfree.studies.statistics import Interval, interval
 from resetfree.studies.suites import suite as suites
 from resetfree.studies.suites import suite_runner as running
 from resetfree.studies.suites import trials
-from resetfree.studies.suites.standings import compare, dominates, front
 from resetfree.studies.suites.suite import SUITES, Case, Suite, find_suite, instance, methods
 from resetfree.studies.suites.suite_runner import (
     Entry,
     PlayedEntry,
     choose_width,
+    compare,
+    dominates,
     entries,
+    front,
     reported_trials,
     run_suite,
     score,

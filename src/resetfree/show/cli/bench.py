@@ -20,9 +20,8 @@ from resetfree.show.cli.common import as_json as json_option
 from resetfree.show.cli.progress import TrialsDisplay
 from resetfree.show.report import comparison
 from resetfree.studies.engines.runner import StudyStopped
-from resetfree.studies.suites.standings import Summary, compare
 from resetfree.studies.suites.suite import SUITES, find_suite, methods, split_names
-from resetfree.studies.suites.suite_runner import run_suite
+from resetfree.studies.suites.suite_runner import Summary, compare, run_suite
 from resetfree.studies.suites.trials import Results
 
 WIDTH = 128  # characters that a table takes at least

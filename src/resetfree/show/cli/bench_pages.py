@@ -27,7 +27,7 @@ from resetfree.show.report.comparison import (
     verdict,
 )
 from resetfree.show.report.style import BLUE, GREEN, GREY, ORANGE, PINK, save, written
-from resetfree.studies.suites.standings import SUBJECT, Dominator, Row, Summary
+from resetfree.studies.suites.suite_runner import SUBJECT, Dominator, Row, Summary
 
 SHOWN = (SUBJECT, "algorithm 1", "no constraint")  # the methods of the first page
 

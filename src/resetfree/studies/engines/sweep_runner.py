@@ -12,6 +12,7 @@ from pathlib import Path
 from resetfree.core.errors import InvalidInput, RunError
 from resetfree.core.settings import check, check_names
 from resetfree.runs.file.ledger import Ledger
+from resetfree.studies.engines.in_batches import InBatches, choose_batches
 from resetfree.studies.engines.on_ray import Cluster, OnRay
 from resetfree.studies.engines.runner import Count, Local, Outcome, Progress, Runner, outcomes, stoppable
 from resetfree.studies.folder import SweepFolder
@@ -134,8 +135,6 @@ def _engines(
         yield OnRay(cluster, lambda n: setattr(count, "running", n))
         return
     if engine in ("auto", "batched"):
-        from resetfree.studies.engines.in_batches import InBatches, choose_batches
-
         batches, why = choose_batches(queue, everything=engine == "batched")
         if batches:
             use("batched", why, max(len(batch.jobs) for batch in batches))
