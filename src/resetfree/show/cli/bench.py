@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import NamedTuple
+from types import SimpleNamespace
 
 import click
 from rich.console import Console
@@ -15,8 +15,7 @@ from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import check_names
 from resetfree.players.method import Method
 from resetfree.show.cli import bench_pages
-from resetfree.show.cli.common import FILE, Documented, as_record, emit, stop
-from resetfree.show.cli.common import as_json as json_option
+from resetfree.show.cli.common import FILE, Documented, as_json, emit, one_argument, stop
 from resetfree.show.cli.progress import TrialsDisplay
 from resetfree.show.report import comparison
 from resetfree.studies.engines.runner import StudyStopped
@@ -25,21 +24,6 @@ from resetfree.studies.suites.suite_runner import Summary, compare, run_suite
 from resetfree.studies.suites.trials import Results
 
 WIDTH = 128  # characters that a table takes at least
-
-
-class _Options(NamedTuple):
-    """The words of the command."""
-
-    suite: str
-    out: Path | None
-    jobs: int | None
-    seeds: int | None
-    chosen: str | None
-    problems: str | None
-    redo: str | None
-    overwrite: bool
-    docs: Path | None
-    as_json: bool
 
 
 @click.command(
@@ -63,9 +47,9 @@ class _Options(NamedTuple):
 @click.option(
     "--docs", type=FILE, help="Also write the results as pages: this Markdown file, and one per problem beside it."
 )
-@json_option
-@as_record(_Options)
-def bench(given: _Options) -> None:
+@as_json
+@one_argument
+def bench(given: SimpleNamespace) -> None:
     """Compare all methods on the problems of a suite.
 
     Every method gets the same random numbers. Ctrl-C saves; the same command continues.
@@ -110,7 +94,7 @@ def bench(given: _Options) -> None:
     emit(data, given.as_json, lambda console: _show(console, summary, note, files))
 
 
-def _write(given: _Options, summary: Summary, picture: Path, note: str) -> Path | None:
+def _write(given: SimpleNamespace, summary: Summary, picture: Path, note: str) -> Path | None:
     """Draw the picture, and write the pages of `--docs`; returns the picture if there is one."""
     draw, write = bench_pages.draw_pareto, bench_pages.write_pages
     if _is_many(summary):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import NamedTuple
+from types import SimpleNamespace
 
 import click
 from rich.console import Console
@@ -22,10 +21,10 @@ from resetfree.show.cli.common import (
     FILE,
     Documented,
     as_json,
-    as_record,
     counted,
     emit,
     finite,
+    one_argument,
     player_options,
     problem_argument,
     settings,
@@ -79,20 +78,6 @@ KINDS = {
 FAILED = {"proved": "bold red", "checked": "bold red", "tuned": "yellow", "identity": "bold red"}
 
 
-class _Options(NamedTuple):
-    """The words of the command."""
-
-    runfile: Path
-    problem: str | None
-    options: Sequence[str]
-    primal: str | None
-    dual: str | None
-    replay: bool
-    strict: bool
-    show_all: bool
-    as_json: bool
-
-
 @click.command(
     cls=Documented,
     examples=[
@@ -113,8 +98,8 @@ class _Options(NamedTuple):
 @click.option("--strict", is_flag=True, help="Exit with status 1 if a proved claim, a check or an identity fails.")
 @click.option("--all", "show_all", is_flag=True, help="Show every claim, not only those that fail.")
 @as_json
-@as_record(_Options)
-def certify(given: _Options) -> None:
+@one_argument
+def certify(given: SimpleNamespace) -> None:
     """Check every claim about a run, and store the certificates.
 
     It shows the summary and what fails; --all shows every claim.

@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NoReturn, TypeVar
 
 import click
@@ -192,7 +193,6 @@ def show_next(console: Console, commands: Sequence[tuple[str, str]]) -> None:
 
 
 F = TypeVar("F", bound=Callable[..., Any])
-T = TypeVar("T")
 DETAIL_LIMIT = 100_000  # entries of a [H, S, A] array that JSON still carries
 
 FILE, FOLDER = click.Path(path_type=Path), click.Path(path_type=Path, file_okay=False)
@@ -205,17 +205,14 @@ settings = click.option(
 )
 
 
-def as_record(kind: Callable[..., T]) -> Callable[[Callable[[T], None]], Callable[..., None]]:
-    """Give a command its arguments as one record, whose fields are named like them."""
+def one_argument(function: Callable[[SimpleNamespace], None]) -> Callable[..., None]:
+    """Give a command its arguments as one object, with an attribute for each argument and option."""
 
-    def decorate(function: Callable[[T], None]) -> Callable[..., None]:
-        @wraps(function)
-        def command(**words: Any) -> None:
-            function(kind(**words))
+    @wraps(function)
+    def command(**words: Any) -> None:
+        function(SimpleNamespace(**words))
 
-        return command
-
-    return decorate
+    return command
 
 
 def player_options(function: F) -> F:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any
 
 import click
 from rich.console import Console
@@ -24,29 +25,20 @@ from resetfree.runs.file.newfile import copy_run
 from resetfree.runs.recall import recall
 from resetfree.runs.result import Run
 from resetfree.runs.trusted_options import trusted_options
-from resetfree.show.cli.common import FILE, Documented, as_json, as_record, emit, out_option, player_options, settings
-from resetfree.show.cli.common import as_json as json_option
+from resetfree.show.cli.common import (
+    FILE,
+    Documented,
+    as_json,
+    emit,
+    one_argument,
+    out_option,
+    player_options,
+    settings,
+)
 from resetfree.use import DeployedPolicy, Evaluation, continuing_return, read_policy
 from resetfree.use.exporting import describe_file
 
 ZIP = b"PK"  # how a policy file begins
-
-
-class _Options(NamedTuple):
-    """The words of the command."""
-
-    file: Path
-    problem: str | None
-    episodes: int | None
-    steps: int | None
-    starts: str
-    seed: int
-    confidence: float
-    stochastic: bool
-    options: Sequence[str]
-    primal: str | None
-    dual: str | None
-    as_json: bool
 
 
 @click.command(
@@ -78,9 +70,9 @@ class _Options(NamedTuple):
 )
 @settings
 @player_options
-@json_option
-@as_record(_Options)
-def evaluate(given: _Options) -> None:
+@as_json
+@one_argument
+def evaluate(given: SimpleNamespace) -> None:
     """Play what was learned, from fresh starts and in one life.
 
     RUNFILE is a run or an exported policy. It is played on its own problem, or on PROBLEM.

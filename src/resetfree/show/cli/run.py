@@ -31,8 +31,7 @@ from resetfree.runs.request import EPISODES, FROM, OPTIONS, RunRequest
 from resetfree.runs.setup import split_settings
 from resetfree.runs.tracking import tracked
 from resetfree.runs.trusted_options import trusted_options
-from resetfree.show.cli.common import FILE, Documented, emit, tensorboard_option
-from resetfree.show.cli.common import as_json as json_option
+from resetfree.show.cli.common import FILE, Documented, as_json, emit, tensorboard_option
 from resetfree.show.cli.progress import Display
 from resetfree.show.cli.run_summary import show_run, summary
 from resetfree.show.report.filming import MOST_KEPT, filmed
@@ -155,7 +154,7 @@ def _arguments(function: Callable[..., None]) -> Callable[..., None]:
 @_arguments
 @click.option("--operator-deadline", type=float, metavar="SECONDS", help="How long to wait for the operator.")
 @tensorboard_option
-@json_option
+@as_json
 @click.option(
     "--film",
     type=click.IntRange(1, MOST_KEPT),

@@ -17,12 +17,12 @@ from resetfree.show.cli.common import (
     Documented,
     DocumentedGroup,
     F,
+    as_json,
     emit,
     show_next,
     stop,
     tensorboard_option,
 )
-from resetfree.show.cli.common import as_json as json_option
 from resetfree.show.cli.progress import TrialsDisplay
 from resetfree.show.cli.sweep_report import NOTE, Problems, draw, read_summary, tables, write_markdown
 from resetfree.studies.engines.runner import Count, StudyStopped
@@ -103,7 +103,7 @@ strict_option = click.option("--strict", is_flag=True, help="Exit with status 1 
 @click.option("--update", is_flag=True, help="Use the folder of another sweep for FILE; the trials of both are kept.")
 @click.option("--dry-run", is_flag=True, help="Only print the number of trials and the first few.")
 @strict_option
-@json_option
+@as_json
 def run(file: Path, out: Path | None, update: bool, dry_run: bool, strict: bool, as_json: bool, **engine: Any) -> None:
     """Play the trials of FILE and gather the results.
 
@@ -127,7 +127,7 @@ def run(file: Path, out: Path | None, update: bool, dry_run: bool, strict: bool,
     ],
 )
 @click.argument("folder", type=FILE)
-@json_option
+@as_json
 def status(folder: Path, as_json: bool) -> None:
     """Show how far a sweep is, and the errors of failed trials."""
     place = SweepFolder(folder)
@@ -152,7 +152,7 @@ def status(folder: Path, as_json: bool) -> None:
 @click.option("--afresh", is_flag=True, help="Start failed trials from the beginning, instead of resuming them.")
 @engine_options
 @strict_option
-@json_option
+@as_json
 def retry(folder: Path, afresh: bool, strict: bool, as_json: bool, **engine: Any) -> None:
     """Play the failed and missing trials of a sweep again."""
     place = SweepFolder(folder)
@@ -177,7 +177,7 @@ def retry(folder: Path, afresh: bool, strict: bool, as_json: bool, **engine: Any
 @click.option(
     "--workers", type=click.IntRange(min=1), help="Number of processes that read run files; default: one per core."
 )
-@json_option
+@as_json
 def report(folder: Path, workers: int | None, as_json: bool) -> None:
     """Gather the finished trials: tables, a report, a picture.
 

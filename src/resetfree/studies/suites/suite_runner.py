@@ -1,4 +1,4 @@
-"""Play a suite and compare: each method's width is chosen on other instances and seeds, then the reported trials are played.
+"""Play a suite and compare: each width is chosen on other instances and seeds, then the reported trials are played.
 
 Trials in the results file are not repeated. Regret and Resets belong together: a method dominates another if it has
 fewer Resets and no larger Regret, beyond the intervals of the differences seed by seed.
