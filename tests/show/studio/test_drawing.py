@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import resetfree as rf
 from resetfree.problems.finite.safe_sets import safe_sets
-from resetfree.show.studio.catalogue import TEMPLATES, check_grid, options_of
+from resetfree.show.studio.catalogue import TEMPLATES, catalogue, check_grid, options_of
 from resetfree.theory.assumptions import close, feasibility, largest_closed_set, reachable_starts
 
 
@@ -137,3 +137,27 @@ def test_resets_by_hand_ask_for_each_and_play_the_same_model() -> None:
     assert run.mdp is not None
     for ours, theirs in zip(run.mdp.model, plain.model, strict=True):
         np.testing.assert_array_equal(ours, theirs)
+
+
+def by_name(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Rows by what they are called."""
+    return {row["name"]: row for row in rows}
+
+
+def test_every_setting_of_a_player_has_a_kind_that_the_page_can_draw() -> None:
+    primal = catalogue()["players"]["primal"]
+    linear = by_name(primal["linear-ucb"]["settings"])
+    assert (linear["reg"]["kind"], linear["reg"]["optional"], linear["reg"]["default"]) == ("float", True, None)
+    assert (linear["scale"]["kind"], linear["scale"]["optional"]) == ("float", False)
+    assert linear["width"]["choices"] == ["tuned", "theory", "paper", "proved"]
+    assert linear["lagged"]["kind"] == "bool"
+    assert by_name(primal["stored-linear"]["settings"])["planning"]["kind"] == "int"
+    for players in catalogue()["players"].values():
+        for player in players.values():
+            assert {row["kind"] for row in player["settings"]} <= {"int", "float", "bool", "str", "choice"}
+
+
+def test_options_of_a_problem_have_their_choices() -> None:
+    order = by_name(catalogue()["problems"]["contexts-v0"]["options"])["order"]
+    assert (order["kind"], order["choices"], order["default"]) == ("choice", ["cycle", "random"], "cycle")
+    assert by_name(catalogue()["problems"]["pits-v0"]["options"])["density"]["kind"] == "float"
