@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import json
 import math
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
@@ -122,13 +121,6 @@ class DocumentedGroup(Documented, click.Group):
             if rows:
                 with page.section(heading):
                     page.write_dl([(name.ljust(width), summary) for name, summary in rows])
-
-
-def words_of(line: str) -> list[str]:
-    """The words of an example after `resetfree`."""
-    first, *others = shlex.split(line)
-    assert first == "resetfree", line
-    return others
 
 
 SMALLEST, LARGEST = 1e-4, 1e15  # between them, numbers are written out

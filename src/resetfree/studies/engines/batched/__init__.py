@@ -6,6 +6,7 @@ Rows are the last axis of every array. `faster_engine` needs no JAX.
 
 from __future__ import annotations
 
+import importlib
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -48,9 +49,8 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        from resetfree.studies.engines.batched import batch
+        return getattr(importlib.import_module(f"{__name__}.batch"), name)
     except ModuleNotFoundError as error:
         if error.name not in ("jax", "jaxlib"):
             raise
         raise ImportError("The batched engine needs JAX: install resetfree with the extra 'jax'.") from error
-    return getattr(batch, name)
