@@ -1,4 +1,4 @@
-"""Diagnostics of a run's settings from its columns, during or after the run; each is one sentence.
+"""The end of a run on a terminal: one sentence, a short table, what is not known, a diagnosis, and what to type next.
 
 Legend: a stretch is the number of steps from a start or a reset to the next reset.
 """

@@ -1,4 +1,4 @@
-"""`resetfree solve`: the oracle's answer for one problem."""
+"""`resetfree solve` and `resetfree limit`: the oracle's answer, and the resets that no learner can promise to avoid."""
 
 from __future__ import annotations
 

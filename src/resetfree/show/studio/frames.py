@@ -1,4 +1,10 @@
-"""What the page shows of a run: its map and spec, which stay, its newest frame and curves, and past episodes."""
+"""What the page shows of a run: its map and spec, which stay, its newest frame and curves, and past episodes.
+
+Legend: k rounds so far; regret and expected resets are exact (oracle), realised resets are what happened, predicted
+ones what the primal player foresaw; `upper` is above the expected resets after every round at once, from the realised
+ones alone, as in certificates and reports; `lived` are steps since the newest reset, `falls` episodes that ended with
+one. What is shown is a sample; the data is complete.
+"""
 
 from __future__ import annotations
 

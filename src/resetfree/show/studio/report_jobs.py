@@ -1,4 +1,8 @@
-"""The film of a game: lanes on the same problem side by side, episode by episode at the same time."""
+"""`python -m resetfree.show.studio.report_jobs TARGET RUN...`: one report (.html) or film (.gif), within bounds, in a
+separate process; and the film of a game: lanes on the same problem side by side, episode by episode.
+
+A run file is untrusted data: whatever it does to the process that draws it, the games in the studio are not affected.
+"""
 
 from __future__ import annotations
 

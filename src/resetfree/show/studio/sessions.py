@@ -1,4 +1,7 @@
-"""Games of this process: one or two lanes on the same problem with the same random numbers, each in a run file."""
+"""Games of this process: one or two lanes on the same problem with the same random numbers, each in a run file.
+
+All watchers of a game share its frames: each is made and encoded once, and a slow watcher gets fewer of them.
+"""
 
 from __future__ import annotations
 
