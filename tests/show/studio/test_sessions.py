@@ -295,9 +295,9 @@ def _counted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     taken: list[Any] = []
     usual: Callable[..., None] = History.add
 
-    def add(self: History, *row: Any) -> None:
+    def add(self: History, *row: Any, **more: Any) -> None:
         taken.append(row)
-        usual(self, *row)
+        usual(self, *row, **more)
 
     monkeypatch.setattr(History, "add", add)
     return taken
