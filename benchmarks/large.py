@@ -29,7 +29,7 @@ from resetfree.players.dual.online_gradient import ProjectedGradient
 from resetfree.players.elimination.support_elimination import SupportElimination
 from resetfree.players.linear.linear_ucb import LargeLinearState, LinearUCB
 from resetfree.players.tabular.sparse_counts import SeenCounts
-from resetfree.theory.oracle.exact import Evaluator
+from resetfree.theory.oracle import Evaluator
 
 B, TIMES = 5.0, 10
 CONSOLE = Console(width=120)

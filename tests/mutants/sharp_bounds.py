@@ -14,7 +14,7 @@ from resetfree.core.certificate import Certificate
 from resetfree.players.linear import algorithm1_safe, intervals
 from resetfree.players.linear.algorithm1_safe import Algorithm1Safe
 from resetfree.theory.certificates import certify
-from resetfree.theory.first_falls import UnsafeEdges
+from resetfree.theory.visit_sums import UnsafeEdges
 
 
 def dear(mdp: rf.FiniteMDP, factor: float, episodes: int) -> rf.Run:

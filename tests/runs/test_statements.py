@@ -27,8 +27,7 @@ from resetfree.show.report.html.groups import collect
 from resetfree.show.report.html.html_tables import guarantee, settings
 from resetfree.show.studio.scenes import scene_of
 from resetfree.theory.certificates import certify
-from resetfree.theory.certificates.record import DIGEST
-from resetfree.theory.certificates.statement_checks import CLAIM
+from resetfree.theory.certificates.record import CLAIM, DIGEST
 
 
 def edited(file: Path, edit: Callable[[dict[str, Any]], object]) -> Path:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 import resetfree as rf
 from resetfree.players.linear.pair_values import greedy_row, soft_row
-from resetfree.theory.cover_widths import CoverWidth, cover_betas, cover_width, epoch, log_cover, most_growth
+from resetfree.theory.proved_widths import CoverWidth, cover_betas, cover_width, epoch, log_cover, most_growth
 from resetfree.theory.widths import softmax_alpha, theory_beta
 
 Floats = NDArray[np.float64]

@@ -14,7 +14,8 @@ from resetfree.players.dual.constant_penalty import ConstantPenalty
 from resetfree.players.linear.linear_ucb import LinearUCB
 from resetfree.problems.finite.safe_sets import safe_sets
 from resetfree.theory.certificates import RATES, certify
-from resetfree.theory.first_falls import (
+from resetfree.theory.proved_widths import IntervalWidth, kl_lower
+from resetfree.theory.visit_sums import (
     UnsafeEdges,
     falls_while_light,
     least_share,
@@ -22,7 +23,6 @@ from resetfree.theory.first_falls import (
     penalised,
     unsafe_edges,
 )
-from resetfree.theory.proved_widths import IntervalWidth, kl_lower
 
 
 def kl(a: float, b: float) -> float:

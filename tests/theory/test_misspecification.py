@@ -15,14 +15,14 @@ from resetfree.core.certificate import Certificate
 from resetfree.core.errors import InvalidInput
 from resetfree.players.linear.linear_ucb import LinearUCB
 from resetfree.theory.assumptions import linearity
-from resetfree.theory.assumptions.misspecification import (
+from resetfree.theory.assumptions.linearity import (
     misspecification,
     nearest_linear,
     nearest_multipliers,
     ridge_bias,
 )
 from resetfree.theory.certificates import OPTIMISM, RATES, certify
-from resetfree.theory.certificates.claims_misspecified import NEARLY
+from resetfree.theory.certificates.claims_dual import NEARLY
 
 DISTANCES = (0.0, 0.02, 0.1, 0.4)
 

@@ -11,7 +11,7 @@ import pytest
 
 import resetfree as rf
 from resetfree.show.cli import main
-from resetfree.theory.certificates.statement_checks import CLAIM
+from resetfree.theory.certificates.record import CLAIM
 from resetfree.use import read_policy
 
 LAKE = "gym:FrozenLake-v1"

@@ -27,7 +27,7 @@ from resetfree.problems.registry import PROBLEMS
 from resetfree.problems.world import World
 from resetfree.runs.request import GROUPS, Settings, Who
 from resetfree.theory.assumptions import dual_class
-from resetfree.theory.assumptions.on_continuum import constant_multipliers
+from resetfree.theory.assumptions.multipliers import constant_multipliers
 
 
 @dataclass(frozen=True)

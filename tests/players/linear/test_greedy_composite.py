@@ -23,8 +23,8 @@ from resetfree.players.method import Setting, own_methods
 from resetfree.players.requirements import dyadic
 from resetfree.players.testing.battery import check_primal
 from resetfree.players.testing.trial_problems import Scripted
+from resetfree.theory.oracle import Evaluator
 from resetfree.theory.oracle.dynamic_programming import best_response
-from resetfree.theory.oracle.exact import Evaluator
 from resetfree.theory.proved_widths import CORNERS
 
 

@@ -20,8 +20,8 @@ from resetfree.players.linear import linear_ucb
 from resetfree.players.linear.algorithm1 import Algorithm1
 from resetfree.players.linear.linear_ucb import LargeLinearState, LinearState, LinearUCB
 from resetfree.players.linear.regression import features_of
+from resetfree.theory.oracle import Evaluator
 from resetfree.theory.oracle.dynamic_programming import evaluate
-from resetfree.theory.oracle.exact import Evaluator
 
 Floats = NDArray[np.float64]
 

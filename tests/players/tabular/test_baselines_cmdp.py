@@ -29,8 +29,8 @@ from resetfree.players.tabular.triple_q import TripleQ
 from resetfree.players.testing.trial_problems import Scripted, corners
 from resetfree.problems.contract import Episode
 from resetfree.problems.finite.mdp import FiniteMDP, FiniteProblem
+from resetfree.theory.oracle import Evaluator
 from resetfree.theory.oracle.dynamic_programming import solve
-from resetfree.theory.oracle.exact import Evaluator
 
 Floats = NDArray[np.float64]
 PRIMALS: list[PrimalPlayer[Any]] = [

@@ -30,8 +30,8 @@ from resetfree.players.tabular.ucrl2 import UCRL2, best_in_ball
 from resetfree.players.tabular.uniform import Uniform
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.tabular_policy import as_policy, check_policy
+from resetfree.theory.oracle import Evaluator
 from resetfree.theory.oracle.dynamic_programming import evaluate
-from resetfree.theory.oracle.exact import Evaluator
 
 Floats = NDArray[np.float64]
 PLAYERS: list[type[PrimalPlayer[Any]]] = [

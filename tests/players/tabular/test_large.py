@@ -32,7 +32,7 @@ from resetfree.players.tabular.ucbvi import UCBVI
 from resetfree.problems.contract import Episode
 from resetfree.problems.finite.tabular_policy import LazyPolicy, as_policy
 from resetfree.theory.assumptions import reachable_starts
-from resetfree.theory.oracle.exact import Evaluator
+from resetfree.theory.oracle import Evaluator
 
 Floats = NDArray[np.float64]
 

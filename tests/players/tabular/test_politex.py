@@ -21,8 +21,8 @@ from resetfree.players.tabular.politex import Politex
 from resetfree.players.testing.trial_problems import Scripted
 from resetfree.problems.contract import Episode
 from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.theory.oracle import Evaluator
 from resetfree.theory.oracle.dynamic_programming import evaluate, solve
-from resetfree.theory.oracle.exact import Evaluator
 
 ROOT5 = sqrt(5.0)  # |(2, 1)|: lambda* is 2 at A and 1 at B
 A = 0  # the dangerous start

@@ -16,7 +16,7 @@ from resetfree.players.dual.constant_penalty import ConstantPenalty
 from resetfree.players.tabular.rlsvi import RLSVI
 from resetfree.players.tabular.ucbvi import UCBVI
 from resetfree.players.testing.battery import check_primal
-from resetfree.theory.oracle.exact import Evaluator
+from resetfree.theory.oracle import Evaluator
 
 
 def game_of(mdp: rf.FiniteMDP, player: Any, C: float, episodes: int, seed: int = 0) -> tuple[Game, Iterator[Round]]:

@@ -21,8 +21,8 @@ from resetfree.players.tabular.ucbvi import UCBVI
 from resetfree.players.testing.battery import check_primal
 from resetfree.players.testing.trial_problems import Scripted
 from resetfree.problems.contract import Episode
+from resetfree.theory.oracle import Evaluator
 from resetfree.theory.oracle.dynamic_programming import best_response, evaluate
-from resetfree.theory.oracle.exact import Evaluator
 
 Floats = NDArray[np.float64]
 Sample = tuple[int, int, float, int | None]  # state, action, reward, successor

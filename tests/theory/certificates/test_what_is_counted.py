@@ -14,8 +14,8 @@ import resetfree as rf
 from resetfree.core.certificate import Certificate, beside, failure_probability, resting_on
 from resetfree.show.cli.certify import certify as command
 from resetfree.theory.certificates.anytime import DELTA
-from resetfree.theory.certificates.claims_optimism import OPTIMISM
 from resetfree.theory.certificates.claims_paths import BY_SIZES, EVERY_PATH
+from resetfree.theory.certificates.claims_reduction import OPTIMISM
 
 DOCS = Path(__file__).parents[3] / "docs"
 OF_THE_RECORD = ("(rounds", "(entries")  # how claims end that count what differs

@@ -26,7 +26,7 @@ from resetfree.players.tabular.lazy_passes import Widths
 from resetfree.problems.continuum import RowPolicy
 from resetfree.problems.contract import Episode, Problem, State
 from resetfree.problems.pairs import PairFeatures
-from resetfree.theory.cover_widths import CoverWidth, cover_betas
+from resetfree.theory.proved_widths import CoverWidth, cover_betas
 
 # What linear players keep on a continuum of states: every transition, rank-one regressions, and what plans rest on.
 #

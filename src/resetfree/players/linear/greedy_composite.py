@@ -33,8 +33,16 @@ from resetfree.players.linear.regression import (
 from resetfree.players.method import Build, Method, against
 from resetfree.players.requirements import TakesEpisodes, bound_of, covered_unless, dyadic, features_words, pooled_lacks
 from resetfree.problems.contract import Problem, State
-from resetfree.theory.cover_widths import COVER, CoverWidth, cover_betas, cover_width
-from resetfree.theory.proved_widths import CORNERS, DeterminantWidth, determinant_betas, determinant_width
+from resetfree.theory.proved_widths import (
+    CORNERS,
+    COVER,
+    CoverWidth,
+    DeterminantWidth,
+    cover_betas,
+    cover_width,
+    determinant_betas,
+    determinant_width,
+)
 
 Width: TypeAlias = Literal["tuned", "theory", "proved"]
 NO_NOISE = np.empty((0, 0))

@@ -24,7 +24,6 @@ from resetfree.players.tabular.counts import Counts, HasCounts, empty_counts
 from resetfree.players.tabular.lazy_passes import Widths
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.theory.first_falls import most_falls, penalised, unsafe_edges
 from resetfree.theory.proved_widths import (
     EACH_SUM,
     SETS,
@@ -36,7 +35,7 @@ from resetfree.theory.proved_widths import (
     overestimates,
     radius,
 )
-from resetfree.theory.visit_sums import interval_distance, most_overestimated
+from resetfree.theory.visit_sums import interval_distance, most_falls, most_overestimated, penalised, unsafe_edges
 
 UNDERFLOW = -745.0  # exp of less is zero
 
@@ -259,7 +258,7 @@ class Intervals:
         return most_overestimated(mdp, sums, pooled=self.pooled, rounds=rounds, noise=noise, delta=EACH_SUM * self.p)
 
     def falls(self, mdp: FiniteMDP, lam: Floats, alpha: Floats, planned: Floats) -> FallsBound | None:
-        """How many unsafe edges are tried before they are expensive: see `theory.first_falls`.
+        """How many unsafe edges are tried before they are expensive: see `theory.visit_sums`.
 
         alpha: [K] inverse temperatures; planned: those of all episodes that were planned, which theta is chosen for.
         """

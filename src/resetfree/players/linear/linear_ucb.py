@@ -357,7 +357,7 @@ class LinearUCB(HasRidge, PrimalPlayer[AnyState]):
         return found.regret - intervals.regret(rounds, 0).most + intervals.regret_with_model(mdp, rounds)
 
     def falls(self, mdp: FiniteMDP, problem: Problem, episodes: int, lam: Floats) -> FallsBound | None:
-        """By unsafe edges, for intervals of all sets: see `theory.first_falls`."""
+        """By unsafe edges, for intervals of all sets: see `theory.visit_sums`."""
         proved = self.proved(problem, episodes) if self.width == "proved" else None
         alpha = self.temperature(problem, episodes)
         if not isinstance(proved, Intervals) or alpha <= 0:

@@ -18,14 +18,18 @@ from resetfree.players.requirements import pooled_lacks
 from resetfree.players.tabular.lazy_passes import Widths
 from resetfree.problems.contract import Problem, State
 from resetfree.theory.certificates.anytime import resets_upper
-from resetfree.theory.cover_widths import COVER, CoverWidth, cover_betas, cover_width, most_growth
 from resetfree.theory.delay import doubled_rounds
 from resetfree.theory.proved_widths import (
     CONCENTRATION,
     CORNERS,
+    COVER,
+    CoverWidth,
     DeterminantWidth,
+    cover_betas,
+    cover_width,
     determinant_betas,
     determinant_width,
+    most_growth,
 )
 
 NO_OLD = np.empty((0, 0, 0))
@@ -95,7 +99,7 @@ def no_determinants(
 
 @dataclass(frozen=True)
 class Covers:
-    """Self-normalised widths with a cover of the values, on a continuum of states: see `theory.cover_widths`."""
+    """Self-normalised widths with a cover of the values, on a continuum of states: see `theory.proved_widths`."""
 
     problem: Problem
     pooled: bool

@@ -25,7 +25,7 @@ from resetfree.show.cli.wording import counted, duration, number, show_next
 from resetfree.show.film.filming import can_be_filmed
 from resetfree.show.film.kept_pictures import beside
 from resetfree.show.report.html.html_tables import data_words
-from resetfree.theory.certificates.statement_checks import ROLES, past_plan
+from resetfree.theory.certificates.record import ROLES, past_plan
 
 MEANS = ("with_reset", "without_reset")  # of what was predicted
 DECISIONS = 5  # latest decisions of the primal player that are shown
