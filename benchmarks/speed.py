@@ -16,7 +16,7 @@ from rich.table import Table
 
 import resetfree as rf
 from resetfree.game.loop import begin, play
-from resetfree.players.algorithm1 import algorithm1
+from resetfree.players.linear.algorithm1 import algorithm1
 from resetfree.theory.oracle import Evaluator
 
 B = 5.0

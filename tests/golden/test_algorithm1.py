@@ -14,7 +14,7 @@ import pytest
 
 import resetfree as rf
 from resetfree.game.loop import begin, play
-from resetfree.players.algorithm1 import algorithm1
+from resetfree.players.linear.algorithm1 import algorithm1
 from resetfree.theory.oracle import Evaluator
 
 FILE = Path(__file__).parent / "algorithm1.json"

@@ -14,7 +14,7 @@ from resetfree.game.capabilities import Comparator, PlanAges
 from resetfree.players import discover
 from resetfree.players.elimination.rule_class import rows_of, rules_of
 from resetfree.players.linear import intervals
-from resetfree.players.linear import proved as proved_linear
+from resetfree.players.linear import regression as proved_linear
 from resetfree.players.linear.greedy_composite import composite_beta
 from resetfree.theory import proved_widths, visit_sums, widths
 from resetfree.theory.assumptions import reachable_starts

@@ -22,7 +22,7 @@ from tests.mutants.slight import in_place, mutants, plain
 from resetfree.game import capabilities
 from resetfree.players import discover
 from resetfree.players.linear import intervals
-from resetfree.players.linear import proved as proved_linear
+from resetfree.players.linear import regression as proved_linear
 from resetfree.players.linear.greedy_composite import composite_beta
 from resetfree.players.tabular import count_players
 from resetfree.theory import delay, proved_widths, reset_limits, theorems, widths

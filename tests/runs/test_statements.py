@@ -17,7 +17,7 @@ from rich.console import Console
 
 import resetfree as rf
 from resetfree.game.contract import PrimalPlayer, Statement
-from resetfree.players.tabular.uniform import Uniform
+from resetfree.players.tabular.references import Uniform
 from resetfree.runs.file import runfile
 from resetfree.runs.replay_whole import CHECKPOINT, ROUNDS, SPEC, whole_run
 from resetfree.show.cli.certify import certify as command

@@ -16,7 +16,7 @@ from tests.property.strategies import exact, finite_problems
 import resetfree as rf
 from resetfree import FiniteMDP, InvalidInput
 from resetfree.game.loop import begin, play
-from resetfree.players.algorithm1 import algorithm1
+from resetfree.players.linear.algorithm1 import algorithm1
 from resetfree.problems.finite.tabular_policy import random_policy
 from resetfree.theory import lemmas
 from resetfree.theory.lemmas import (

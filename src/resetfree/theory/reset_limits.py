@@ -93,7 +93,7 @@ class PermutationBound(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Game:
+class NamingGame:
     """The graph of the problem, with actions of the same successors taken together."""
 
     kinds: tuple[tuple[frozenset[int], ...], ...]  # by node: the sets of successors, -1 for a reset
@@ -151,7 +151,7 @@ def permutation_bound(mdp: FiniteMDP) -> PermutationBound | None:
     return _least(_game(mdp))
 
 
-def _game(mdp: FiniteMDP) -> Game:
+def _game(mdp: FiniteMDP) -> NamingGame:
     t, n, last = mdp.transition, mdp.n_states, mdp.n_transitions - 1
     layers = 1 if t.stationary else mdp.n_transitions
     kinds: list[tuple[frozenset[int], ...]] = []
@@ -167,10 +167,10 @@ def _game(mdp: FiniteMDP) -> Game:
             kinds.append(tuple(distinct))
             sizes.append(tuple(found.count(kind) for kind in distinct))
     starts, restarts = ((p > 0).nonzero()[0].tolist() for p in (mdp.start, mdp.restart[0]))
-    return Game(tuple(kinds), tuple(sizes), tuple(starts), tuple(restarts))
+    return NamingGame(tuple(kinds), tuple(sizes), tuple(starts), tuple(restarts))
 
 
-def _least(game: Game) -> PermutationBound:
+def _least(game: NamingGame) -> PermutationBound:
     """The least solution, from 0 upwards: finitely many positions, and no value above the actions of the problem."""
     moves: dict[Position, list[list[tuple[int, Position]]]] = {}
     waiting = deque(game.first())

@@ -11,7 +11,7 @@ from tests.players.dual.test_dual import Stub, a_round, never
 
 import resetfree as rf
 from resetfree.game.capabilities import RaisesMultiplier
-from resetfree.players.dual.doubling import Doubling
+from resetfree.players.dual.unknown_bound import Doubling
 from resetfree.theory.assumptions import dual_class
 from resetfree.theory.certificates import certify
 from resetfree.theory.certificates.anytime import DELTA

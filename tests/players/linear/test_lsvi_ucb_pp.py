@@ -14,8 +14,8 @@ import resetfree as rf
 from resetfree.core.errors import InvalidInput
 from resetfree.game.contract import Round
 from resetfree.game.loop import Game, begin, play
-from resetfree.players.dual.constant_penalty import ConstantPenalty
-from resetfree.players.linear.lsvi_ucb_pp import WeightedLSVI
+from resetfree.players.dual.penalties import ConstantPenalty
+from resetfree.players.linear.lsvi import WeightedLSVI
 from resetfree.players.linear.regression import features_of
 from resetfree.players.testing.battery import check_primal
 from resetfree.players.testing.trial_problems import Scripted

@@ -14,7 +14,7 @@ from resetfree.core.errors import InvalidInput
 from resetfree.game.contract import Round
 from resetfree.game.loop import Game, begin, play
 from resetfree.players.dual.online_gradient import ProjectedGradient
-from resetfree.players.linear.perturbed_history import PerturbedHistory
+from resetfree.players.linear.lsvi import PerturbedHistory
 from resetfree.players.linear.regression import features_of
 
 

@@ -17,7 +17,7 @@ from resetfree.game.contract import Round
 from resetfree.game.loop import Game, begin, play
 from resetfree.players.linear.greedy_composite import GreedyComposite
 from resetfree.players.linear.stored_linear import LinearValues, StoredLinear, StoredState
-from resetfree.players.tabular.uniform import Uniform
+from resetfree.players.tabular.references import Uniform
 from resetfree.players.testing.battery import check_primal
 from resetfree.players.testing.trial_problems import Plane, Scripted, corners, equal, same_round, saved_and_loaded
 from resetfree.problems.contract import Episode, Problem

@@ -16,16 +16,14 @@ import resetfree as rf
 from resetfree.core.errors import InvalidInput, NotCertifiable
 from resetfree.game.contract import DualPlayer, Plan, PrimalPlayer, Round
 from resetfree.game.loop import begin, play
-from resetfree.players.dual.constant_penalty import ConstantPenalty
-from resetfree.players.dual.one_multiplier import OneMultiplier
+from resetfree.players.dual.baselines import OneMultiplier, VirtualQueue
 from resetfree.players.dual.online_gradient import ProjectedGradient
-from resetfree.players.dual.virtual_queue import VirtualQueue
-from resetfree.players.linear.ghosh_softmax import GhoshSoftmax
+from resetfree.players.dual.penalties import ConstantPenalty
+from resetfree.players.linear.baselines import GhoshSoftmax
 from resetfree.players.method import Method, Setting, own_methods
+from resetfree.players.tabular.constrained import OptCmdp, OptCmdpState, TripleQ
 from resetfree.players.tabular.counts import Counted
 from resetfree.players.tabular.mirror import Opdop, OptPrimalDual
-from resetfree.players.tabular.opt_cmdp import OptCmdp, OptCmdpState
-from resetfree.players.tabular.triple_q import TripleQ
 from resetfree.players.testing.trial_problems import Scripted, corners
 from resetfree.problems.contract import Episode
 from resetfree.problems.finite.mdp import FiniteMDP, FiniteProblem

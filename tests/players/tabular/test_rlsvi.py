@@ -12,9 +12,8 @@ import resetfree as rf
 from resetfree.core.errors import InvalidInput
 from resetfree.game.contract import Round
 from resetfree.game.loop import Game, begin, play
-from resetfree.players.dual.constant_penalty import ConstantPenalty
-from resetfree.players.tabular.rlsvi import RLSVI
-from resetfree.players.tabular.ucbvi import UCBVI
+from resetfree.players.dual.penalties import ConstantPenalty
+from resetfree.players.tabular.ucbvi import RLSVI, UCBVI
 from resetfree.players.testing.battery import check_primal
 from resetfree.theory.oracle import Evaluator
 

@@ -15,7 +15,7 @@ import resetfree as rf
 from resetfree.core.errors import InvalidInput, NotCertifiable
 from resetfree.game.contract import DualPlayer, Round
 from resetfree.game.loop import Game, begin, play
-from resetfree.players.dual.constant_penalty import ConstantPenalty
+from resetfree.players.dual.penalties import ConstantPenalty
 from resetfree.players.tabular.large_problems import LargeCounts
 from resetfree.players.tabular.ucbvi import UCBVI
 from resetfree.players.testing.battery import check_primal

@@ -14,9 +14,9 @@ import resetfree as rf
 from resetfree.core.certificate import Certificate
 from resetfree.game.capabilities import Proof
 from resetfree.players import discover
-from resetfree.players.dual.constant_penalty import ConstantPenalty
+from resetfree.players.dual.penalties import ConstantPenalty
 from resetfree.players.elimination.support_elimination import SupportElimination
-from resetfree.players.tabular.politex import Politex
+from resetfree.players.tabular.average_reward import Politex
 from resetfree.players.tabular.ucbvi import UCBVI
 from resetfree.problems.contract import Problem
 from resetfree.theory.certificates import EVERY_PATH, OPTIMISM, RATES, certify

@@ -20,9 +20,8 @@ from resetfree.core.errors import InvalidInput
 from resetfree.core.state import require, within
 from resetfree.game.contract import Round
 from resetfree.game.replay_buffer import NO_ACTION, ReplayBuffer, empty_buffer
-from resetfree.players.linear.pair_values import greedy_pass, greedy_rows, learn_pairs, soft_pass, soft_rows
+from resetfree.players.linear.pair_values import Widths, greedy_pass, greedy_rows, learn_pairs, soft_pass, soft_rows
 from resetfree.players.requirements import check_room
-from resetfree.players.tabular.lazy_passes import Widths
 from resetfree.problems.continuum import RowPolicy
 from resetfree.problems.contract import Episode, Problem, State
 from resetfree.problems.pairs import PairFeatures

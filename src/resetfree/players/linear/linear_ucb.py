@@ -18,11 +18,14 @@ from resetfree.core.errors import InvalidInput, NotCertifiable
 from resetfree.core.settings import Bound, NonNegative, Positive, Probability, Range
 from resetfree.game.capabilities import FallsBound, Partner, PlanAges, PrimalRegretBound, Proof, Suited
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
-from resetfree.players.batched import BatchedForm
+from resetfree.players.batched import written_in
 from resetfree.players.linear.continuum import ContinuumState, no_states, on_continuum, plans_rarely
 from resetfree.players.linear.intervals import Intervals, IntervalState
-from resetfree.players.linear.proved import Covers, Determinants, DeterminantState, whole_pass
+from resetfree.players.linear.pair_values import SoftmaxPass, Widths
 from resetfree.players.linear.regression import (
+    Covers,
+    Determinants,
+    DeterminantState,
     HasRidge,
     Regressed,
     Switching,
@@ -31,13 +34,12 @@ from resetfree.players.linear.regression import (
     longer_than_one,
     no_regression,
     regression_size,
+    whole_pass,
 )
 from resetfree.players.linear.ridge import learn_episode
 from resetfree.players.method import Build, Kind, Method, against, penalised
 from resetfree.players.requirements import bound_of, covered_unless, dyadic, features_words, given_round, sizes
 from resetfree.players.tabular.counts import mark_reset
-from resetfree.players.tabular.large_problems import SoftmaxPass
-from resetfree.players.tabular.lazy_passes import Widths
 from resetfree.players.tabular.sparse_counts import SMALL, SeenCounts
 from resetfree.problems.contract import Episode, Problem, State
 from resetfree.problems.finite.mdp import FiniteMDP
@@ -45,7 +47,6 @@ from resetfree.theory.delay import delays, doubled_rounds
 from resetfree.theory.widths import paper_beta, softmax_alpha, theory_beta
 
 Width: TypeAlias = Literal["tuned", "theory", "paper", "proved"]
-NO_BATCH = "The 'width' of linear-ucb must be tuned, theory or paper in the batched engine. Got 'proved' instead."
 
 
 @dataclass
@@ -366,16 +367,7 @@ class LinearUCB(HasRidge, PrimalPlayer[AnyState]):
         planned = of_round[:episodes] if self.anytime else np.full(episodes, alpha)
         return proved.falls(mdp, lam, of_round[: len(lam)], planned)
 
-    def batched_form(self, problem: Problem, episodes: int) -> BatchedForm:
-        """The same regression and softmax in every row."""
-        if self.width == "proved":
-            raise InvalidInput(NO_BATCH)
-        from resetfree.players.linear.batched import Softmax, ridge_of
-
-        ridge, phi = ridge_of(problem, self.pooled)
-        beta_r, beta_c = self.betas(problem, episodes)
-        numbers = {"beta_r": beta_r, "beta_c": beta_c, "alpha": self.temperature(problem, episodes)}
-        return BatchedForm(Softmax(ridge, self.anytime, self.lagged), numbers | {"reg": self.ridge(), "phi": phi})
+    batched_form = written_in("linear.batched:softmax_form")
 
     @staticmethod
     def methods() -> list[Method]:
