@@ -148,8 +148,17 @@ def no_pairs(problem: Problem, name: str, *, pooled: bool, reg: float, episodes:
         counts=np.zeros(layers, dtype=np.int64),
     )
     layer_of_step = np.zeros(H, dtype=np.int64) if pooled else np.arange(H)
-    nothing = (0, np.zeros((1, A, d)), np.zeros(1, dtype=np.int64))
-    return PairRows(empty_buffer(problem), empty, empty.copy(), 0, problem.pairs, layer_of_step, *nothing)
+    return PairRows(
+        empty_buffer(problem),
+        empty,
+        empty.copy(),
+        0,
+        problem.pairs,
+        layer_of_step=layer_of_step,
+        seen=0,
+        psi=np.zeros((1, A, d)),
+        step=np.zeros(1, dtype=np.int64),
+    )
 
 
 # --------------------------------------------------------------------------------------------------------------------

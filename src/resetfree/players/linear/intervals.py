@@ -20,8 +20,7 @@ from resetfree.game.capabilities import FallsBound, PrimalRegretBound, Proof
 from resetfree.game.contract import Round
 from resetfree.players.linear.pair_values import Widths
 from resetfree.players.requirements import check_room, sizes
-from resetfree.players.tabular.count_players import ALL
-from resetfree.players.tabular.counts import Counts, HasCounts, empty_counts
+from resetfree.players.tabular.counts import ALL, Counts, HasCounts, empty_counts
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.theory.proved_widths import (

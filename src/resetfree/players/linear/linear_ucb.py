@@ -69,7 +69,7 @@ class LinearState(Regressed):
 
     def backward(self, widths: Widths, caps: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
         """See `LinearUCB.backward`."""
-        return whole_pass(self, self.betas, np.zeros((2, self.shape[0])), widths, caps, self.old)
+        return whole_pass(self, self.betas, np.zeros((2, self.shape[0])), widths, caps, old=self.old)
 
     def learn(self, round: Round) -> None:
         """Add the steps of an episode to the regression."""
@@ -260,7 +260,7 @@ class LinearUCB(HasRidge, PrimalPlayer[AnyState]):
         if is_one_hot(problem):
             return Intervals(problem, self.pooled, self.p, bound_of(self))
         misfit = (self.epsilon_p, self.epsilon_r)
-        return Determinants(problem, self.pooled, self.p, bound_of(self), self.ridge(), misfit)
+        return Determinants(problem, self.pooled, self.p, bound_of(self), reg=self.ridge(), misfit=misfit)
 
     def betas(self, problem: Problem, episodes: int) -> tuple[float, float]:
         """Widths for reward and cost."""

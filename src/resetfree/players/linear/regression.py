@@ -247,7 +247,7 @@ class DeterminantState:
         layers, width = len(self.data.log_det), self.width
         samples = self.k * self.shape[0] // layers  # of each regression, at most
         betas = determinant_betas(width, self.data.log_det[self.data.layer_of_step], samples)
-        return whole_pass(self.data, betas, np.stack([width.z_r, width.z_c]), widths, caps, NO_OLD)
+        return whole_pass(self.data, betas, np.stack([width.z_r, width.z_c]), widths, caps, old=NO_OLD)
 
     def learn(self, round: Round) -> None:
         """Add the steps of an episode to the regression."""

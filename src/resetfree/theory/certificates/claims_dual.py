@@ -82,7 +82,7 @@ def dual_side(run: Record, lambda_hat: Floats | str) -> DualSide:
     if far is not None:
         with suppress(NotCertifiable):
             most = online_bound(begun.player, met, far.against, late=ages is not None)
-    return DualSide(begun.player, met, against, bounds, ages, None if most is None else far, most)
+    return DualSide(begun.player, met, against, bounds, ages, farther=None if most is None else far, most=most)
 
 
 def _plain_start(run: Record) -> Any:

@@ -144,7 +144,9 @@ class NodeSolution:
         coarse = solve(self.mdp, self.rule.coarser)
         value, n = self.value(x), len(x)
         error = float(np.abs(value - coarse.value(x)).max(initial=0.0))
-        return AtStarts(self, np.ones(n, dtype=np.bool_), value, np.zeros(n), self.lambda_hat(x), error)
+        return AtStarts(
+            self, np.ones(n, dtype=np.bool_), value, np.zeros(n), lambda_hat=self.lambda_hat(x), error=error
+        )
 
 
 @dataclass(frozen=True, eq=False)
