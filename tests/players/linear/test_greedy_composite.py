@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.players.linear.naive_composite import PROBLEMS, Naive, with_features
+from tests.players.linear.naive import PROBLEMS, Naive, with_features
 
 import resetfree as rf
 from resetfree.core.errors import InvalidInput
