@@ -20,7 +20,7 @@ from tests.players.neural.toy_rollouts import f32, idle, nothing_beyond, toy, to
 import resetfree as rf
 from resetfree.core.errors import InvalidInput
 from resetfree.core.state import dump, load, replay
-from resetfree.players.dual.constant_penalty import ConstantPenalty
+from resetfree.players.dual.penalties import ConstantPenalty
 from resetfree.players.model_based.reset_classifier import ResetClassifier, fit_classifier
 from resetfree.players.neural import network_search as word
 from resetfree.players.neural.network_search import calibrated_classifier

@@ -12,9 +12,9 @@ import pytest
 from tests.studies.batched.same_rounds import assert_same_rounds, players
 
 import resetfree as rf
-from resetfree.players.algorithm1 import algorithm1
 from resetfree.players.batched.passes import shape_of
-from resetfree.players.linear.ghosh_softmax import GhoshSoftmax
+from resetfree.players.linear.algorithm1 import algorithm1
+from resetfree.players.linear.baselines import GhoshSoftmax
 from resetfree.players.linear.linear_ucb import LinearUCB
 from resetfree.studies.engines.batched import (
     Batch,

@@ -13,7 +13,7 @@ import pytest
 
 from resetfree.core.errors import InvalidInput, RunError, UnknownName
 from resetfree.players.method import Method, Setting, penalised
-from resetfree.players.tabular.uniform import Uniform
+from resetfree.players.tabular.references import Uniform
 from resetfree.problems.fingerprint import fingerprint
 from resetfree.problems.finite.mdp import FiniteProblem
 from resetfree.runs.learn import learn

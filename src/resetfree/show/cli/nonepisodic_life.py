@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 
 from resetfree.core.errors import AssumptionViolated
-from resetfree.players.tabular.nonepisodic import Life, live, optimal_gain
+from resetfree.players.tabular.nonepisodic import UnbrokenLife, live, optimal_gain
 from resetfree.show.cli.common import Documented, counted, emit, finite_model, problem_argument
 
 
@@ -64,7 +64,7 @@ def nonepisodic(
     emit(data, as_json, show)
 
 
-def _best(life: Life) -> tuple[float | None, str]:
+def _best(life: UnbrokenLife) -> tuple[float | None, str]:
     """g*, or None with the reason."""
     try:
         best = optimal_gain(life.mdp).value

@@ -20,7 +20,7 @@ from resetfree.core.errors import EnvironmentFailed, InvalidInput, OperatorTimeo
 from resetfree.game.loop import FEEDBACK
 from resetfree.players import BASES, discover, player_class
 from resetfree.players import settings as defaults_of
-from resetfree.players.pairing import partner_of
+from resetfree.players.method import partner_of
 from resetfree.problems.operators import CHANNELS, OperatorReset
 from resetfree.problems.resolve import full_name, in_family, is_machine, option_names, parse_options
 from resetfree.problems.world import World

@@ -27,7 +27,7 @@ from resetfree.show.cli.common import counted, duration, number, show_next
 from resetfree.show.cli.progress import Tally
 from resetfree.show.report.filming import beside, can_be_filmed
 from resetfree.show.report.html.html_tables import data_words
-from resetfree.theory.certificates.statement_checks import ROLES, past_plan
+from resetfree.theory.certificates.record import ROLES, past_plan
 
 RECENT = 12  # stretches that are used: earlier ones say little about the current policy
 LEAST = 4  # fewer give no warning

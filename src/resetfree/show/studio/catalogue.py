@@ -17,7 +17,7 @@ from resetfree.core.values import is_whole
 from resetfree.game.auto import choose
 from resetfree.game.loop import FEEDBACK
 from resetfree.players import BASES, discover, settings
-from resetfree.players.algorithm1 import algorithm1
+from resetfree.players.method import ALGORITHM_1
 from resetfree.problems.fingerprint import describe
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.safe_sets import safe_sets
@@ -224,7 +224,7 @@ def catalogue() -> dict[str, Any]:
 def _lanes() -> list[list[str]]:
     """The pairs of players that the page starts with: the choice of `auto` for a drawn grid, and Algorithm 1."""
     found = choose(make(DRAWN).problem(), discover("primal").own, bound_known=True)
-    return [[primal, "auto"] for primal in (found.primal, algorithm1()[0].name)]
+    return [[primal, "auto"] for primal in (found.primal, ALGORITHM_1[0])]
 
 
 def problem_options(id: str, given: Any) -> dict[str, Any]:

@@ -33,7 +33,7 @@ from resetfree.show.studio import limits
 from resetfree.show.studio.catalogue import problem_options
 from resetfree.theory.assumptions import feasibility
 from resetfree.theory.certificates.anytime import resets_interval
-from resetfree.theory.certificates.statement_checks import ROLES, as_played
+from resetfree.theory.certificates.record import ROLES, as_played
 from resetfree.theory.oracle.dynamic_programming import solve
 
 RUN_KEYS = ("primal", "dual", "feedback", "episodes", "seed", "B", "B_source", "chosen")

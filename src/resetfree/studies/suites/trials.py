@@ -34,8 +34,8 @@ from resetfree.studies.suites.suite import Instance, instance, methods
 from resetfree.studies.trial import LOOK, Trial, with_settings
 from resetfree.theory.assumptions import dual_class
 from resetfree.theory.certificates.anytime import resets_upper
+from resetfree.theory.oracle import Evaluator
 from resetfree.theory.oracle.dynamic_programming import solve
-from resetfree.theory.oracle.exact import Evaluator
 
 Ending: TypeAlias = Literal["done", "stopped", "failed"]
 

@@ -13,7 +13,7 @@ from resetfree.show.report.html.groups import Collection, Group, every_path, sho
 from resetfree.show.report.html.page import Markup, badge, join, spread, table, tag
 from resetfree.theory.assumptions import unsafe_pairs
 from resetfree.theory.certificates import RATES
-from resetfree.theory.certificates.statement_checks import ROLES, as_played
+from resetfree.theory.certificates.record import ROLES, as_played
 from resetfree.theory.reset_limits import depends_on_step, size_limit
 
 MARKS = {

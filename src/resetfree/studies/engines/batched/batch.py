@@ -134,7 +134,7 @@ def play_batch(
     resume: a `Segment.state()` or `Batch.state` of a batch with the same arguments; the columns then begin after it.
 
     >>> import resetfree as rf
-    >>> from resetfree.players.algorithm1 import algorithm1
+    >>> from resetfree.players.linear.algorithm1 import algorithm1
     >>> batch = play_batch(rf.make("grid-v0"), *algorithm1(), episodes=50, seeds=[1, 2])
     >>> batch.columns["reset"].shape, bool((batch.columns["reset"].sum(axis=1) == batch.resets).all())
     ((2, 50), True)

@@ -1,4 +1,4 @@
-"""Variance-weighted LSVI-UCB: fast equals naive, weights included; running bounds only tighten, and lam never falls."""
+"""LSVI-UCB++ and perturbed history: their formulas again, plainly, and what they promise."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.players.linear.naive_composite import PROBLEMS, Naive, Pass
+from tests.players.linear.naive import PROBLEMS, CompositePass, Naive, with_features
 
 import resetfree as rf
 from resetfree.core.errors import InvalidInput
 from resetfree.game.contract import Round
 from resetfree.game.loop import Game, begin, play
-from resetfree.players.dual.constant_penalty import ConstantPenalty
-from resetfree.players.linear.lsvi_ucb_pp import WeightedLSVI
+from resetfree.players.dual.online_gradient import ProjectedGradient
+from resetfree.players.dual.penalties import ConstantPenalty
+from resetfree.players.linear.lsvi import PerturbedHistory, WeightedLSVI
 from resetfree.players.linear.regression import features_of
 from resetfree.players.testing.battery import check_primal
 from resetfree.players.testing.trial_problems import Scripted
@@ -33,7 +34,7 @@ def game_of(
     return primal, game, play(problem, primal, dual, game, episodes=episodes, feedback="realised")
 
 
-def weights(slow: Naive, made: Pass, episode: Episode, scale: float, lam: float) -> list[float]:
+def weights(slow: Naive, made: CompositePass, episode: Episode, scale: float, lam: float) -> list[float]:
     """One over the relative variance of each step, from the data before the episode."""
     horizon, found = slow.mdp.horizon, []
     reach = horizon + lam
@@ -142,3 +143,78 @@ def test_it_claims_nothing_and_refuses_bad_settings() -> None:
     for bad in ({"scale": -1.0}, {"reg": 0.0}, {"switching": "never"}):
         with pytest.raises(InvalidInput, match="of lsvi-ucb"):
             WeightedLSVI(**bad)
+
+
+def perturbed_game(
+    mdp: rf.FiniteMDP, episodes: int, seed: int = 0, **settings: Any
+) -> tuple[PerturbedHistory, Game, Iterator[Round]]:
+    primal, dual, problem = PerturbedHistory(**settings), ProjectedGradient(B=5.0), mdp.problem()
+    game = begin(problem, primal, dual, episodes=episodes, seed=seed)
+    return primal, game, play(problem, primal, dual, game, episodes=episodes, feedback="realised")
+
+
+@pytest.mark.parametrize("case", PROBLEMS)
+def test_the_fast_player_is_the_pseudocode_of_perturbed_history(case: str) -> None:
+    """Plans of 60 episodes, the noise given."""
+    mdp = PROBLEMS[case]()
+    primal, game, rounds = perturbed_game(mdp, 60)
+    slow = Naive(mdp, features_of(mdp.problem()), primal.ridge())
+    noise = primal.noise(game.primal)
+    for this in rounds:
+        if this.k % 6 == 1:
+
+            def bonus(h: int, i: int, width: float, cost: float, z: Any = noise, lam: float = this.lam) -> float:
+                return float(primal.scale * (mdp.horizon - h + lam) * z[h, i])
+
+            there = slow.backward(this.plan.policy, this.lam, bonus)
+            assert np.isnan(this.plan.upper)
+            assert this.plan.v_r == pytest.approx(there.v_r[this.s1], abs=1e-6)
+            assert this.plan.v_c == pytest.approx(there.v_c[this.s1], abs=1e-6)
+        slow.record(this.episode)
+        noise = primal.noise(game.primal)
+
+
+@pytest.mark.parametrize("mdp", [rf.make("grid-v0"), with_features(rf.make("grid-v0"), 5)], ids=["one-hot", "features"])
+def test_the_noise_has_the_covariance_of_the_regression(mdp: rf.FiniteMDP) -> None:
+    """Over many seeds: mean zero and covariance phi Lam^-1 phi^T with one draw; larger with more."""
+    primal, game, rounds = perturbed_game(mdp, 30, draws=1, reg=1.0)
+    slow = Naive(mdp, features_of(mdp.problem()), 1.0)
+    for this in rounds:
+        slow.record(this.episode)
+    state, n = game.primal, 4000
+    draws = []
+    for seed in range(n):
+        state.seed = seed
+        draws.append(primal.noise(state)[0])
+    cov = slow.phi @ slow.fit(0).inverse @ slow.phi.T
+    assert np.abs(np.mean(draws, axis=0)).max() < 6 / np.sqrt(n)
+    assert np.abs(np.cov(np.array(draws).T) - cov).max() < 10 / np.sqrt(n)
+    many = PerturbedHistory(draws=8, reg=1.0).noise(state)
+    assert many.mean() > 0.5 * np.sqrt(np.diag(cov)).mean()
+
+
+def test_the_noise_comes_from_the_seed_and_the_episode() -> None:
+    primal, game, rounds = perturbed_game(rf.make("grid-v0"), 3)
+    state = game.primal
+    seen = []
+    for _ in rounds:
+        seen.append(primal.noise(state))
+        np.testing.assert_array_equal(primal.noise(state), seen[-1])
+    assert not np.array_equal(seen[0], seen[1])
+    state.seed = 1
+    assert not np.array_equal(primal.noise(state), seen[-1])
+
+
+def test_pooled_data_share_their_noise() -> None:
+    primal, game, _ = perturbed_game(rf.make("grid-v0"), 3, pooled=True)
+    assert primal.noise(game.primal).shape == (1, 60)
+
+
+def test_it_claims_nothing_and_refuses_bad_settings_of_perturbed_history() -> None:
+    told = PerturbedHistory().statement(rf.make("grid-v0").problem(), 100)
+    assert not told.covered
+    assert "tuned" in told.why
+    assert PerturbedHistory(scale=0.0).ridge() == 1.0
+    for bad in ({"scale": -1.0}, {"reg": 0.0}, {"draws": 0}):
+        with pytest.raises(InvalidInput, match="of perturbed-history must be"):
+            PerturbedHistory(**bad)

@@ -1,5 +1,6 @@
-"""One multiplier for all starts, as in the literature on constrained MDPs with a fixed initial state.
+"""Dual players of the literature on constrained problems: one multiplier for all starts, and a virtual queue.
 
+**`OneMultiplier`.**
 Originals: Ghosh et al. (2022), Y <- clip(Y + eta (b - V_g), 0, xi) with eta = xi / sqrt(K H^2); Ding et al. (2020), the
   same with eta = 1 / sqrt(K); Efroni et al. (2020), lam <- [lam + V_c / t]_+ with t = H sqrt(K) / rho and no upper end.
 Adapted: the utility above a threshold b is a reset probability of zero, so Y never falls; xi and rho are B, because
@@ -7,6 +8,13 @@ Adapted: the utility above a threshold b is a reset probability of zero, so Y ne
 From memory: the constants.
 
 Legend: Y the multiplier, B its bound, g in [0, 1] the cost signal, K rounds, H steps.
+
+**`VirtualQueue`.**
+Original: Wei, Liu, Ying (2021), with utility C and demand rho: Z <- [Z + rho + eps - mean of C_1 over the frame]_+.
+Adapted: utility H (1 - cost) and demand rho = H, so a frame adds H times the mean cost; eps = 0, since rho + eps could
+  not be reached. From memory: frames of K^0.6 episodes, eta = K^0.2.
+
+Legend: Z the queue, g in [0, 1] the cost signal, eta what the queue is divided by, K rounds.
 """
 
 from __future__ import annotations
@@ -19,9 +27,9 @@ from typing import ClassVar, Literal
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import PositiveBound
 from resetfree.game.contract import DualPlayer, Plan, Round, Statement
-from resetfree.players.batched import BatchedForm
-from resetfree.players.dual.multiplier_functions import bounded, root, signal
-from resetfree.players.requirements import bound_of
+from resetfree.players.batched import written_in
+from resetfree.players.dual.multiplier_functions import bounded, frames, root, signal
+from resetfree.players.requirements import bound_of, no_margin
 from resetfree.problems.contract import Problem, State
 
 
@@ -37,7 +45,9 @@ class OneMultiplierState:
 
 @dataclass(frozen=True)
 class OneMultiplier(DualPlayer[OneMultiplierState]):
-    """Y <- clip(Y + eta g, 0, B), the same at every start whatever the problem's features of starts are.
+    """One multiplier for all starts, as in the literature on constrained MDPs with a fixed initial state.
+
+    Y <- clip(Y + eta g, 0, B), the same at every start whatever the problem's features of starts are.
 
     B: bound on the multipliers.  step: "bound" (eta = B / (H sqrt(K))) or "unit" (eta = 1 / sqrt(K)).
     capped: whether Y stays in [0, B].
@@ -82,12 +92,7 @@ class OneMultiplier(DualPlayer[OneMultiplierState]):
         state.Y = min(state.Y + state.eta * g, state.cap)
         return state
 
-    def batched_form(self, problem: Problem, episodes: int) -> BatchedForm:
-        """A multiplier per row."""
-        from resetfree.players.dual.batched import One
-
-        fresh = self.init(problem, episodes, 0)
-        return BatchedForm(One(self.first_start_only), {"eta": fresh.eta, "cap": fresh.cap})
+    batched_form = written_in("dual.batched:one_multiplier_form")
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Dual regret at most u^2 / (2 eta) + eta K / 2 against a constant u in [0, B], if every start counts."""
@@ -100,3 +105,53 @@ class OneMultiplier(DualPlayer[OneMultiplierState]):
             why = "no theorem here: the multiplier has no upper end, and the primal bound needs one"
             return Statement(constants, False, why)
         return bounded(constants, B / (2 * eta) * B + eta / 2 * episodes, episodes)
+
+
+@dataclass(slots=True)
+class VirtualQueueState:
+    """The queue, and the frame that is under way."""
+
+    queue: float  # Z
+    total: float  # of the cost signals in this frame
+    frame: int = field(metadata={"saved": False})  # episodes per frame
+    eta: float = field(metadata={"saved": False})
+    horizon: float = field(metadata={"saved": False})
+
+
+@dataclass(frozen=True)
+class VirtualQueue(DualPlayer[VirtualQueueState]):
+    """The virtual queue of Triple-Q: violations are added up over frames, and the multiplier grows with the queue.
+
+    lam = H Z / eta, one for all starts; at the end of a frame Z <- Z + H (mean of g over it), eta = K^0.2.
+
+    The factor H turns a weight on C = H (1 - cost) into one on the cost. There is no cap, so no B is needed; within a
+    frame nothing is learned.
+
+    >>> import resetfree as rf
+    >>> VirtualQueue().statement(rf.make("grid-v0").problem(), 1024).constants["eta"]
+    4.0
+    """
+
+    name: ClassVar[str] = "virtual-queue"
+
+    def init(self, problem: Problem, episodes: int, seed: int) -> VirtualQueueState:
+        """An empty queue."""
+        frame, eta = frames(episodes)
+        return VirtualQueueState(0.0, 0.0, frame, eta, float(problem.horizon))
+
+    def multiplier(self, state: VirtualQueueState, s1: State, ask: Callable[[float], Plan]) -> float:
+        """The multiplier H Z / eta."""
+        return state.horizon * state.queue / state.eta
+
+    def update(self, state: VirtualQueueState, round: Round) -> VirtualQueueState:
+        """Add up; at the end of a frame the mean goes into the queue."""
+        state.total += signal(round)
+        if round.k % state.frame == 0:
+            state.queue += state.horizon * state.total / state.frame
+            state.total = 0.0
+        return state
+
+    def statement(self, problem: Problem, episodes: int) -> Statement:
+        """The constants of this run; no theorem covers them."""
+        frame, eta = frames(episodes)
+        return Statement({"frame": float(frame), "eta": eta}, False, no_margin("Wei, Liu and Ying", ""))

@@ -12,11 +12,11 @@ from resetfree.core.compiled import jit
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import PositiveInt, check
 from resetfree.game.loop import FEEDBACK, Game
-from resetfree.players.dual.multiplier_functions import Line
+from resetfree.players.dual.multiplier_functions import MultiplierLine
 from resetfree.players.dual.online_gradient import ProjectedGradient
 from resetfree.players.linear.intervals import IntervalState, interval_plan
 from resetfree.players.linear.linear_ucb import LinearState, LinearUCB
-from resetfree.players.linear.proved import DeterminantState
+from resetfree.players.linear.regression import DeterminantState
 from resetfree.players.linear.ridge import Regression, learn_counted, softmax_plan
 from resetfree.players.tabular.counts import Counts, count
 from resetfree.problems.contract import Problem
@@ -224,7 +224,7 @@ def compiled_rounds(
 
     >>> import resetfree as rf
     >>> from resetfree.game.loop import begin
-    >>> from resetfree.players.algorithm1 import algorithm1
+    >>> from resetfree.players.linear.algorithm1 import algorithm1
     >>> problem, (primal, dual) = rf.make("ledge-v0").problem(), algorithm1(B=2.0, width="proved")
     >>> game = begin(problem, primal, dual, episodes=1000, seed=0)
     >>> rounds = compiled_rounds(problem, primal, dual, game, episodes=1000)
@@ -278,9 +278,13 @@ def _setting(problem: Problem, primal: LinearUCB, dual: ProjectedGradient, game:
     _expect(state.k == game.k, "no data from before the first episode", f"{state.k - game.k} episodes of data")
     _expect(not primal.lagged, "a player that is not lagged", "lagged=True")
     among = getattr(game.dual, "among", None)
-    _expect(isinstance(dual, ProjectedGradient) and isinstance(among, Line), "projected-gradient on a line", dual.name)
+    _expect(
+        isinstance(dual, ProjectedGradient) and isinstance(among, MultiplierLine),
+        "projected-gradient on a line",
+        dual.name,
+    )
     _expect(feedback in FEEDBACK, f"a feedback among {', '.join(FEEDBACK)}", repr(feedback))
-    assert isinstance(among, Line)
+    assert isinstance(among, MultiplierLine)
     return Setting(
         model=mdp.model,
         restarts=mdp.restart.cumsum(axis=1)[0],
