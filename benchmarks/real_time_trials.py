@@ -24,7 +24,7 @@ import numpy as np
 
 import resetfree as rf
 from resetfree.core import plain_tree
-from resetfree.core.priority import REAL_TIME, Scheduling, take_highest, take_lowest
+from resetfree.core.system import REAL_TIME, Scheduling, take_highest, take_lowest
 from resetfree.core.ticks import Ticks
 from resetfree.game.delayed import HeldPlan
 from resetfree.problems.operators import OperatorReset

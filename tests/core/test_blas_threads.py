@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from resetfree.core.threads import libraries, one_thread
+from resetfree.core.compiled import libraries, one_thread
 
 # Matrices large enough for OpenBLAS to split: with the threads that it chooses, one and two give different values.
 RUN = """

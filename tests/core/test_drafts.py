@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import resetfree as rf
-from resetfree.core.drafts import drafted
+from resetfree.core.files import drafted
 from resetfree.show.cli import main
 
 

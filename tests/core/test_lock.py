@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from resetfree.core.errors import RunError
-from resetfree.core.lock import WriterLock, is_held
+from resetfree.core.files import WriterLock, is_held
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from resetfree.core.lock import WriterLock
+from resetfree.core.files import WriterLock
 WriterLock(Path(sys.argv[1])).acquire()
 print("held", flush=True)
 time.sleep(60)

@@ -11,9 +11,9 @@ import pytest
 from rich.console import Console
 
 import resetfree as rf
-from resetfree.game import pauses
+from resetfree.game import contract as pauses
+from resetfree.game.contract import NOTABLE, Pauses
 from resetfree.game.loop import begin, play
-from resetfree.game.pauses import NOTABLE, Pauses
 from resetfree.players.dual.counting import Counting
 from resetfree.players.tabular.uniform import Uniform
 from resetfree.show.cli.progress import Display
@@ -66,9 +66,9 @@ def test_plans_and_updates_are_timed_and_episodes_are_not(clock: Clock) -> None:
     game = begin(problem, player, Counting(), episodes=6, seed=1)
     found = []
     for _ in play(problem, player, Counting(), game, episodes=6):
-        assert game.pauses.since is None
+        assert game.contract.since is None
         clock.time += 60.0  # whoever takes the rounds may be slow
-        found.append((game.pauses.last, game.pauses.longest, game.pauses.total))
+        found.append((game.contract.last, game.contract.longest, game.contract.total))
     assert found == [(0, 0, 0), (3, 3, 3), (5, 5, 8), (2, 5, 10), (2, 5, 10), (2, 5, 10)]
 
 

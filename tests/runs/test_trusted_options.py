@@ -33,7 +33,7 @@ CODE = (f"{EVIL}:f", f"{EVIL}.f", EVIL)
 IMPORTING = {
     "core/discovery.py",
     "core/extras.py",  # libraries that players name in their source
-    "core/naming.py",
+    "core/errors.py",
     "problems/features/user.py",
     "problems/gym/builder.py",
     "problems/gym/decoding.py",

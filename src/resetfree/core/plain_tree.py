@@ -23,8 +23,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from resetfree.core.errors import InvalidInput
-from resetfree.core.npz import DTYPE, MOST_AXES, plain_dtype
-from resetfree.core.state import saved_name
+from resetfree.core.state import DTYPE, MOST_AXES, plain_dtype, saved_name
 
 MAGIC = b"rfp1"
 HEAD = len(MAGIC) + 4

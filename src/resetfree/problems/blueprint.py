@@ -15,9 +15,8 @@ import numpy as np
 
 from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput
-from resetfree.core.npz import plain_dtype
-from resetfree.core.settings import NonNegative, Range, accepts
-from resetfree.core.values import is_float, shown
+from resetfree.core.settings import NonNegative, Range, accepts, is_float, shown
+from resetfree.core.state import plain_dtype
 from resetfree.problems.action_spaces import ActionSpace, Box, Choices
 from resetfree.problems.contract import Episode, Problem, State
 from resetfree.problems.features import FeatureMap, make_features

@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 from resetfree.core import state
 from resetfree.core.arguments import is_function, is_sequence, whole
 from resetfree.core.arrays import Floats
-from resetfree.core.errors import InvalidInput
-from resetfree.core.naming import one_line
+from resetfree.core.errors import InvalidInput, one_line
 from resetfree.core.settings import check, expect
 from resetfree.problems.action_spaces import ActionSpace, Choices
 from resetfree.problems.factors import Factors

@@ -9,8 +9,7 @@ from typing import Any, cast
 
 from resetfree.core.arguments import shown
 from resetfree.core.discovery import Registry, Unfit
-from resetfree.core.errors import InvalidInput, NotCertifiable, ResetFreeError, UnknownName
-from resetfree.core.naming import imported
+from resetfree.core.errors import InvalidInput, NotCertifiable, ResetFreeError, UnknownName, imported
 from resetfree.problems.contract import Problem
 from resetfree.problems.finite.mdp import model_behind
 from resetfree.problems.gym.making import is_registered, near_id

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from resetfree.core.closing import Closes
 from resetfree.core.errors import InvalidInput, NotCertifiable
-from resetfree.core.settings import expect
-from resetfree.core.values import shown
+from resetfree.core.settings import expect, shown
+from resetfree.core.system import Closes
 from resetfree.problems.contract import Problem
 from resetfree.problems.fingerprint import fingerprint
 from resetfree.problems.finite.mdp import FiniteMDP, model_behind

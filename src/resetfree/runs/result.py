@@ -19,8 +19,7 @@ from resetfree.core.arrays import Floats
 from resetfree.core.certificate import Certificate
 from resetfree.core.errors import NotCertifiable, RunError
 from resetfree.game.capabilities import Decision
-from resetfree.game.contract import Prediction
-from resetfree.game.pauses import Pauses
+from resetfree.game.contract import Pauses, Prediction
 from resetfree.players import Role, discover, make_player
 from resetfree.problems.blueprint import number
 from resetfree.problems.continuum import Continuum, as_rows, continuum_behind, inside_continuum

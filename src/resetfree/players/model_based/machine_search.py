@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from resetfree.core.arrays import Floats
+from resetfree.core.compiled import on_one_thread
 from resetfree.core.state import require
-from resetfree.core.threads import on_one_thread
 from resetfree.game.replay_buffer import ReplayBuffer, vectors
 from resetfree.players.model_based.machine_model import (
     OVERHEAD,

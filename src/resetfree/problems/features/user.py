@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from resetfree.core.arrays import Floats
-from resetfree.core.errors import InvalidInput
-from resetfree.core.naming import imported
+from resetfree.core.errors import InvalidInput, imported
 from resetfree.core.settings import Range, expect
 from resetfree.problems.features import FeatureMap, Features
 from resetfree.problems.features._checks import affordable, seen

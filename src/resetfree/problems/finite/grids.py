@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from resetfree.core.arrays import Bools
-from resetfree.core.rational import simplest_fraction
+from resetfree.core.arrays import Bools, simplest_fraction
 from resetfree.core.settings import expect
 from resetfree.problems.finite.mdp import GridLayout
 

@@ -11,8 +11,7 @@ from gymnasium import spaces
 
 from resetfree.core.arguments import words
 from resetfree.core.arrays import Floats
-from resetfree.core.errors import InvalidInput, ResetFreeError
-from resetfree.core.naming import imported, one_line
+from resetfree.core.errors import InvalidInput, ResetFreeError, imported, one_line
 from resetfree.core.settings import check, expect
 from resetfree.problems.features import FeatureMap, make_features
 from resetfree.problems.features.user import UserFeatures

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
-from resetfree.core.closing import Closes
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import Range, Rule, check
+from resetfree.core.system import Closes
 from resetfree.problems.operators.callback import Callback
 from resetfree.problems.operators.channel import CHANNELS, Channel
 from resetfree.problems.operators.file import FolderChannel

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Annotated, TypedDict
 
 from resetfree.core import arguments
-from resetfree.core.drafts import drafted
 from resetfree.core.errors import InvalidInput
+from resetfree.core.files import drafted
 from resetfree.core.settings import Rule, check
 from resetfree.core.system import NOFOLLOW
 from resetfree.problems.remote.addresses import split_address

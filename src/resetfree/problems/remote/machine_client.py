@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.arrays import Floats
-from resetfree.core.closing import Closes
 from resetfree.core.errors import ResetFreeError
 from resetfree.core.interrupts import SLICE
 from resetfree.core.settings import expect
+from resetfree.core.system import Closes
 from resetfree.problems.remote.packets import (
     ANSWERS,
     CHECKSUM,

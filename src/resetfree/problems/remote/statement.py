@@ -17,8 +17,7 @@ from gymnasium import spaces
 
 from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput
-from resetfree.core.settings import Positive, Range, Rule, check
-from resetfree.core.values import shown
+from resetfree.core.settings import Positive, Range, Rule, check, shown
 from resetfree.problems.gym.flattening import NamedBox
 from resetfree.problems.remote.packets import MOST
 

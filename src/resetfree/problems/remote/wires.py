@@ -12,8 +12,8 @@ from abc import abstractmethod
 from collections.abc import Hashable
 from typing import Any
 
-from resetfree.core.closing import Closes
 from resetfree.core.errors import InvalidInput, ResetFreeError
+from resetfree.core.system import Closes
 from resetfree.problems.remote.packets import LONGEST, Buffer
 
 HOST = "127.0.0.1"

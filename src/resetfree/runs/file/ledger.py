@@ -24,11 +24,11 @@ from typing import Any, Self, TypeAlias
 from numpy.typing import NDArray
 
 from resetfree.core.certificate import Certificate
-from resetfree.core.closing import Closes
 from resetfree.core.errors import RunError
-from resetfree.core.lock import WriterLock
-from resetfree.core.npz import same_bits
+from resetfree.core.files import WriterLock
 from resetfree.core.settings import record
+from resetfree.core.state import same_bits
+from resetfree.core.system import Closes
 from resetfree.problems.contract import Episode, Intervention, Note
 from resetfree.runs.data.dataset import GivenData, Row, read_data
 from resetfree.runs.file import runfile

@@ -10,9 +10,8 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from resetfree.core.drafts import drafted, lacks_room
 from resetfree.core.errors import RunError
-from resetfree.core.lock import WriterLock, check_journal
+from resetfree.core.files import WriterLock, check_journal, drafted, lacks_room
 from resetfree.core.system import flush_folder
 from resetfree.runs.data.dataset import Row, write_data
 from resetfree.runs.file.digest import Chain, beginning

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput
-from resetfree.core.npz import DTYPE, MOST_AXES, plain_dtype
-from resetfree.core.state import within
+from resetfree.core.state import DTYPE, MOST_AXES, plain_dtype, within
 from resetfree.problems.action_spaces import Box
 from resetfree.problems.blueprint import check_start
 from resetfree.problems.contract import Episode, Problem, State

@@ -26,8 +26,8 @@ import numpy as np
 
 from resetfree.core.errors import InvalidInput, NotCertifiable, Notice, RunError
 from resetfree.core.interrupts import Stop, held
-from resetfree.core.priority import Scheduling, take_highest
 from resetfree.core.settings import PositiveInt, check
+from resetfree.core.system import Scheduling, take_highest
 from resetfree.core.ticks import SECOND, Ticks
 from resetfree.game.contract import DualPlayer, Plan, PrimalPlayer, Round
 from resetfree.game.delayed import DelayedGame, HeldPlan, policy_classes, reset_chance

@@ -19,9 +19,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from resetfree.core.closing import Closes
 from resetfree.core.errors import RunError
 from resetfree.core.plain_tree import plan_digest
+from resetfree.core.system import Closes
 
 T = TypeVar("T")
 NEWEST, FIRST, FIELDS = 0, 1, 6  # positions in `control`: the newest number; the fields of place 0; how many per place

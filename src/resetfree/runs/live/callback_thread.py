@@ -14,8 +14,8 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Self
 
-from resetfree.core.closing import Closes
 from resetfree.core.interrupts import Stop
+from resetfree.core.system import Closes
 from resetfree.game.contract import Plan, Round
 from resetfree.problems.operators import Operator
 from resetfree.runs.file.ending import Ending

@@ -19,8 +19,7 @@ from __future__ import annotations
 import mmap
 from pathlib import Path
 
-from resetfree.core.closing import Closes
-from resetfree.core.system import Activity
+from resetfree.core.system import Activity, Closes
 
 TICK = 0.5  # seconds between two looks
 STOPPED = 5.0  # seconds for which a learner may be stopped

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from resetfree.core import state
-from resetfree.core.closing import Closes
 from resetfree.core.errors import RunError
 from resetfree.core.plain_tree import encode
+from resetfree.core.system import Closes
 from resetfree.game.contract import Round
 from resetfree.game.delayed import DelayedGame, HeldPlan, reset_chance, start_for_plan
 from resetfree.game.loop import FEEDBACK, learn_round

@@ -16,10 +16,9 @@ import traceback
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from resetfree.core.errors import ResetFreeError
-from resetfree.core.naming import one_line
+from resetfree.core.errors import ResetFreeError, one_line
 from resetfree.core.plain_tree import decode
-from resetfree.core.priority import Scheduling, take_lowest
+from resetfree.core.system import Scheduling, take_lowest
 from resetfree.runs.live.assignment import END, START, Assignment, receive
 from resetfree.runs.live.board import Board
 from resetfree.runs.live.hanging import Progress

@@ -14,9 +14,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from resetfree.core.closing import Closes
 from resetfree.core.errors import InvalidInput
 from resetfree.core.plain_tree import decode, encode
+from resetfree.core.system import Closes
 from resetfree.runs.file.newfile import fill
 from resetfree.runs.file.runfile import start_type
 

@@ -11,8 +11,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from resetfree.core.closing import Closes
-from resetfree.core.priority import take_highest
+from resetfree.core.system import Closes, take_highest
 from resetfree.game.delayed import HeldPlan
 from resetfree.runs.live.board import Board
 

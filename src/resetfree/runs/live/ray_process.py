@@ -21,10 +21,9 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 from resetfree.core.errors import InvalidInput, RunError
+from resetfree.core.extras import check_reachable, first_line, import_ray, joined
 from resetfree.core.plain_tree import decode
-from resetfree.core.priority import take_low
-from resetfree.core.ray_cluster import check_reachable, first_line, import_ray, joined
-from resetfree.core.system import Activity, activity
+from resetfree.core.system import Activity, activity, take_low
 from resetfree.runs.live.assignment import FIRST, PLAYERS, raw_message, receive
 from resetfree.runs.live.board import Board
 from resetfree.runs.live.hanging import TICK, Progress, Vigil, given_up

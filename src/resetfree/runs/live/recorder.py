@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any, TypeAlias
 
-from resetfree.core.closing import Closes
 from resetfree.core.interrupts import wait
 from resetfree.core.plain_tree import decode
-from resetfree.core.priority import take_highest
+from resetfree.core.system import Closes, take_highest
 from resetfree.game.contract import Round
 from resetfree.game.delayed import reset_chance
 from resetfree.problems.contract import Intervention, Note, State

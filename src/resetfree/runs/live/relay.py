@@ -11,9 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from resetfree.core.closing import Closes
 from resetfree.core.errors import ResetFreeError, RunError
 from resetfree.core.plain_tree import decode, encode
+from resetfree.core.system import Closes
 from resetfree.runs.file import runfile
 from resetfree.runs.live.board import Board
 from resetfree.runs.live.mirror import beginning, rounds_after

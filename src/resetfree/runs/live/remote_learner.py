@@ -21,8 +21,7 @@ from typing import Any
 import numpy as np
 
 from resetfree.core.plain_tree import decode, encode
-from resetfree.core.priority import take_lowest
-from resetfree.core.system import activity, is_alive
+from resetfree.core.system import activity, is_alive, take_lowest
 from resetfree.runs.live.assignment import Assignment
 from resetfree.runs.live.board import Posted
 from resetfree.runs.live.learner import Learner

@@ -20,10 +20,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from resetfree.core import errors
-from resetfree.core.closing import Closes
 from resetfree.core.errors import ResetFreeError, RunError
-from resetfree.core.priority import take_highest
-from resetfree.core.system import activity, kill_group
+from resetfree.core.system import Closes, activity, kill_group, take_highest
 from resetfree.problems.contract import State
 from resetfree.runs.live import learner_process as process
 from resetfree.runs.live import ray_process

@@ -7,8 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from resetfree.core.errors import InvalidInput, RunError
-from resetfree.core.naming import one_line
+from resetfree.core.errors import InvalidInput, RunError, one_line
 
 
 class WandbSink:

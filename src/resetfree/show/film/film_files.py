@@ -12,8 +12,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from resetfree.core.arguments import is_special
-from resetfree.core.errors import InvalidInput
-from resetfree.core.naming import one_line
+from resetfree.core.errors import InvalidInput, one_line
 from resetfree.show.film.film_plan import MOST_FRAMES
 from resetfree.show.report.style import INK, PIT, written
 

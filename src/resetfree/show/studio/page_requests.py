@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, TypeAlias
 
-from resetfree.core.settings import Range, Rule, either
-from resetfree.core.values import is_whole
+from resetfree.core.settings import Range, Rule, either, is_whole
 from resetfree.game.loop import FEEDBACK
 from resetfree.show.studio import limits
 

@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.drafts import drafted, lacks_room
 from resetfree.core.errors import InvalidInput, ResetFreeError
+from resetfree.core.files import drafted, lacks_room
 from resetfree.problems.world import World
 from resetfree.runs.file.columns import COLUMNS, columns_of_row
 from resetfree.runs.file.ledger import Ledger

@@ -16,9 +16,8 @@ from typing import Any, Self, get_args
 
 from resetfree.core.arguments import is_special
 from resetfree.core.certificate import plain
-from resetfree.core.drafts import drafted
 from resetfree.core.errors import RunError
-from resetfree.core.lock import WriterLock
+from resetfree.core.files import WriterLock, drafted
 from resetfree.studies.suites.trials import Ending, Measured, MethodTrial, key_of
 from resetfree.studies.trial import with_settings
 

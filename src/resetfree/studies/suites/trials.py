@@ -16,8 +16,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from resetfree.core.arrays import Floats
-from resetfree.core.errors import AssumptionViolated, InvalidInput, NotCertifiable
-from resetfree.core.naming import one_line
+from resetfree.core.errors import AssumptionViolated, InvalidInput, NotCertifiable, one_line
 from resetfree.game.loop import begin, play
 from resetfree.players.method import Setting
 from resetfree.problems.finite.mdp import FiniteMDP, FiniteProblem

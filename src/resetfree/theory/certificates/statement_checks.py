@@ -6,7 +6,7 @@ import math
 from typing import Any, Literal
 
 from resetfree.core.certificate import Certificate
-from resetfree.game.planned import depends_on_length
+from resetfree.game.contract import depends_on_length
 from resetfree.theory.certificates.record import Record
 
 ROLES: tuple[Literal["primal"], Literal["dual"]] = ("primal", "dual")

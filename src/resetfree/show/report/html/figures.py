@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from resetfree.core.drafts import drafted
 from resetfree.core.errors import InvalidInput
+from resetfree.core.files import drafted
 from resetfree.show.report import style
 from resetfree.show.report.html import svg
 from resetfree.show.report.html.series import Curve
