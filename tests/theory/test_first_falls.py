@@ -12,7 +12,7 @@ import resetfree as rf
 from resetfree.game.loop import begin, play
 from resetfree.players.dual.constant_penalty import ConstantPenalty
 from resetfree.players.linear.linear_ucb import LinearUCB
-from resetfree.problems.finite.safe_sets import safe_sets
+from resetfree.problems.finite.safety import safe_sets
 from resetfree.theory.certificates import RATES, certify
 from resetfree.theory.first_falls import (
     UnsafeEdges,

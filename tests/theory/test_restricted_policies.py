@@ -14,7 +14,7 @@ from tests.property.random_mdps import closed_mdp, rough_mdp
 from tests.property.strategies import exact
 
 import resetfree as rf
-from resetfree.problems.finite.safe_sets import SafeSets
+from resetfree.problems.finite.safety import SafeSets
 from resetfree.theory import theorems
 from resetfree.theory.oracle.dynamic_programming import Solution, can_leave, can_reset
 from resetfree.theory.theorems import certify_problem, every_restricted_policy, restricted_policies

@@ -11,8 +11,8 @@ from typing import Any
 from resetfree.core.errors import InvalidInput, NotCertifiable
 from resetfree.core.settings import expect, shown
 from resetfree.core.system import Closes
+from resetfree.problems.blueprint import fingerprint
 from resetfree.problems.contract import Problem
-from resetfree.problems.fingerprint import fingerprint
 from resetfree.problems.finite.mdp import FiniteMDP, model_behind
 from resetfree.problems.gym.options import from_options
 from resetfree.problems.resolve import full_name, is_environment, resolve

@@ -21,10 +21,9 @@ from resetfree.core.errors import NotCertifiable, RunError
 from resetfree.game.capabilities import Decision
 from resetfree.game.contract import Pauses, Prediction
 from resetfree.players import Role, discover, make_player
-from resetfree.problems.blueprint import number
+from resetfree.problems.blueprint import fingerprint, number
 from resetfree.problems.continuum import Continuum, as_rows, continuum_behind, inside_continuum
 from resetfree.problems.contract import Intervention, Note, Problem
-from resetfree.problems.fingerprint import fingerprint
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.registry import problems
 from resetfree.problems.world import find_world

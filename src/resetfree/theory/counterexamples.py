@@ -9,7 +9,7 @@ import numpy as np
 
 from resetfree.core.certificate import Certificate
 from resetfree.core.settings import PositiveInt, Probability, Rule, check
-from resetfree.problems.finite.contexts import with_contexts
+from resetfree.problems.finite.composed import with_contexts
 from resetfree.problems.registry import make
 from resetfree.theory.oracle.dynamic_programming import best_response, evaluate, solve
 from resetfree.theory.oracle.linear_program import constrained_value

@@ -15,7 +15,7 @@ from tests.problems.features.strategies import MAPS, Floats, World, examples, fi
 from resetfree.core.errors import InvalidInput, UnknownName
 from resetfree.core.state import dump, load
 from resetfree.problems.features import FeatureMap, Features, discover, make_features, settings
-from resetfree.problems.features._checks import MOST_FEATURES
+from resetfree.problems.features.scaling import MOST_FEATURES
 
 NAMES = {
     "aggregation", "fourier-basis", "one-hot", "polynomial", "radial-basis", "random-fourier", "simplex",

@@ -21,7 +21,7 @@ from tests.problems.operators.plant import Counter, Plant
 import resetfree as rf
 from resetfree.core.errors import EnvironmentFailed, InvalidInput, OperatorTimeout
 from resetfree.problems.operators import Answer, OperatorReset, Request
-from resetfree.problems.operators.messages import LONGEST, check_reply, clean
+from resetfree.problems.operators.channel import LONGEST, check_reply, clean
 from resetfree.runs.file.ledger import read
 
 FELL = Request("cart", "reset", "the pole fell")

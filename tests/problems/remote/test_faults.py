@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from resetfree.core.errors import InvalidInput
-from resetfree.problems.remote.faults import MOST, Faults, FaultyPath, Freezes
+from resetfree.problems.remote.station import MOST, Faults, FaultyPath, Freezes
 
 N = 20_000
 MS = 1_000_000

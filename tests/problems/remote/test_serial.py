@@ -23,11 +23,8 @@ from resetfree.core.errors import InvalidInput
 from resetfree.problems.machines.cart_pole import CartPole
 from resetfree.problems.operators import OperatorReset
 from resetfree.problems.operators.lever import pull
-from resetfree.problems.remote.addresses import open_wire
-from resetfree.problems.remote.framing import LONGEST_FRAME, Frames, frame, stuff, unstuff
-from resetfree.problems.remote.packets import LONGEST
-from resetfree.problems.remote.serial_wire import SerialPort
-from resetfree.problems.remote.wires import WireBroken, fresh_buffer
+from resetfree.problems.remote.packets import LONGEST, LONGEST_FRAME, Frames, frame, stuff, unstuff
+from resetfree.problems.remote.wires import SerialPort, WireBroken, fresh_buffer, open_wire
 
 bytes_with_zeros = st.one_of(st.binary(max_size=600), st.binary(max_size=9).map(lambda part: part * 120))
 

@@ -11,11 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from resetfree.problems.remote.built_in import switch_on
-from resetfree.problems.remote.faults import Faults
 from resetfree.problems.remote.packets import ANSWERS, NUMBER, Buffer, Kind, packet, read
-from resetfree.problems.remote.serving import SECOND, Serving
-from resetfree.problems.remote.station import Counts, Station
+from resetfree.problems.remote.serving import SECOND, Serving, switch_on
+from resetfree.problems.remote.station import Counts, Faults, Station
 from resetfree.problems.remote.wires import Port, UdpPort, UdpWire
 
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resetfree.core.errors import InvalidInput
-from resetfree.problems.remote.built_in import MACHINES, switch_on
 from resetfree.problems.remote.packets import LONGEST
+from resetfree.problems.remote.serving import MACHINES, switch_on
 from resetfree.problems.remote.statement import Signal, Statement
 
 FORM = json.loads(switch_on("cartpole")[1].text)

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resetfree.problems.machines import cart_pole
-from resetfree.problems.remote.built_in import switch_on
 from resetfree.problems.remote.packets import (
     ANSWERS,
     HEADER,
@@ -24,6 +23,7 @@ from resetfree.problems.remote.packets import (
     packet,
     read,
 )
+from resetfree.problems.remote.serving import switch_on
 from resetfree.problems.remote.station import LEASE, Station
 
 TOKEN = bytes(range(16))

@@ -14,8 +14,7 @@ from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput, imported
 from resetfree.core.settings import Range, expect
 from resetfree.problems.features import FeatureMap, Features
-from resetfree.problems.features._checks import affordable, seen
-from resetfree.problems.features._scaling import fit_interval
+from resetfree.problems.features.scaling import affordable, fit_interval, seen
 
 Function: TypeAlias = Callable[[Floats], ArrayLike]
 ROUNDING = 1e-9  # by which a norm may exceed its bound

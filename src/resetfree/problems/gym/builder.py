@@ -15,7 +15,7 @@ from resetfree.core.errors import InvalidInput, ResetFreeError, imported, one_li
 from resetfree.core.settings import check, expect
 from resetfree.problems.features import FeatureMap, make_features
 from resetfree.problems.features.user import UserFeatures
-from resetfree.problems.finite.checks import Horizon
+from resetfree.problems.finite.transitions import Horizon
 from resetfree.problems.gym.actions import learner_actions
 from resetfree.problems.gym.adapter import GymProblem, Terms
 from resetfree.problems.gym.decoding import decoder_for

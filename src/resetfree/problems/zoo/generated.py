@@ -15,13 +15,12 @@ from numpy.typing import NDArray
 
 from resetfree.core.arrays import Bools
 from resetfree.core.settings import Count
-from resetfree.problems.finite.contexts import with_contexts
-from resetfree.problems.finite.grids import MOVES, cell_names, grid_transitions
+from resetfree.problems.finite.composed import MOVES, cell_names, grid_transitions, with_contexts
 from resetfree.problems.finite.mdp import FiniteMDP, GridLayout
 from resetfree.problems.finite.safety import feasibility, unsafe_pairs
 from resetfree.problems.registry import LAYER, STEP, register
-from resetfree.problems.zoo._tables import ANY, table_mdp, transitions
 from resetfree.problems.zoo.random_linear import drifting, random_linear
+from resetfree.problems.zoo.tables import ANY, table_mdp, transitions
 
 Rng = np.random.Generator
 LONGEST = 14  # steps of an episode of any draw

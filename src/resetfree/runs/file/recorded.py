@@ -21,7 +21,7 @@ from resetfree.core.state import DTYPE, MOST_AXES, plain_dtype, within
 from resetfree.problems.action_spaces import Box
 from resetfree.problems.blueprint import check_start
 from resetfree.problems.contract import Episode, Problem, State
-from resetfree.problems.operators.request import Operator
+from resetfree.problems.operators.channel import Operator
 
 NARROW = ("u1", "u2", "u4", "i1", "i2", "i4")
 FORM = re.compile(r"([a-zA-Z]\d{1,9})(?::([a-z]\d))?((?: \d{1,18})*)")

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from resetfree.core.arrays import Bools, Floats
 from resetfree.core.errors import InvalidInput
-from resetfree.problems.finite.grids import MOVES
+from resetfree.problems.finite.composed import MOVES
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.show.report.style import EDGE, PIT, UNSAFE, WALL, round_number, save
 from resetfree.theory.oracle.dynamic_programming import Solution

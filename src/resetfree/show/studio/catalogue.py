@@ -14,9 +14,9 @@ from resetfree.game.auto import choose
 from resetfree.game.loop import FEEDBACK
 from resetfree.players import BASES, discover, settings
 from resetfree.players.algorithm1 import algorithm1
-from resetfree.problems.fingerprint import describe
+from resetfree.problems.blueprint import describe
 from resetfree.problems.registry import HELP, make, problems
-from resetfree.problems.zoo.drawn import SYMBOLS
+from resetfree.problems.zoo.fields import SYMBOLS
 from resetfree.show.cli.listing import summary_line
 from resetfree.show.studio import limits
 from resetfree.show.studio.drawing import BY_HAND, DRAWN, TEMPLATES

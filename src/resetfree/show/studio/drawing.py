@@ -9,9 +9,9 @@ import numpy as np
 
 from resetfree.core.errors import AssumptionViolated, InvalidInput
 from resetfree.core.settings import Fraction, Range, record
+from resetfree.problems.finite.composed import Price
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.finite.safe_sets import safe_sets
-from resetfree.problems.finite.with_help import Price
+from resetfree.problems.finite.safety import safe_sets
 from resetfree.problems.registry import make
 from resetfree.show.studio import limits
 from resetfree.theory.assumptions import close, feasibility, largest_closed_set, reachable_starts

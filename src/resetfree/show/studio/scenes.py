@@ -10,8 +10,8 @@ import numpy as np
 
 from resetfree.core.arrays import Bools, Floats
 from resetfree.core.errors import ResetFreeError
+from resetfree.problems.blueprint import fingerprint
 from resetfree.problems.contract import Problem
-from resetfree.problems.fingerprint import fingerprint
 from resetfree.problems.finite.mdp import FiniteMDP, model_behind
 from resetfree.problems.registry import make, problems
 from resetfree.runs.result import Run

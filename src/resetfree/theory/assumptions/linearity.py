@@ -19,8 +19,8 @@ from scipy import sparse
 from resetfree.core import arguments
 from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput
-from resetfree.problems.finite.findings import Finding
 from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.problems.finite.safety import Finding
 
 TOLERANCE = 1e-9
 DENSE_ENTRIES = 20_000_000  # residuals of all N*S entries are formed (in chunks of rows) up to here

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from resetfree.problems.continuum import Continuum
-from resetfree.problems.finite.findings import AssumptionReport, Finding
+from resetfree.problems.finite.safety import AssumptionReport, Finding
 from resetfree.theory.oracle import nodes
 
 ROUNDING = 1e-9
