@@ -66,9 +66,9 @@ def test_plans_and_updates_are_timed_and_episodes_are_not(clock: Clock) -> None:
     game = begin(problem, player, Counting(), episodes=6, seed=1)
     found = []
     for _ in play(problem, player, Counting(), game, episodes=6):
-        assert game.contract.since is None
+        assert game.pauses.since is None
         clock.time += 60.0  # whoever takes the rounds may be slow
-        found.append((game.contract.last, game.contract.longest, game.contract.total))
+        found.append((game.pauses.last, game.pauses.longest, game.pauses.total))
     assert found == [(0, 0, 0), (3, 3, 3), (5, 5, 8), (2, 5, 10), (2, 5, 10), (2, 5, 10)]
 
 

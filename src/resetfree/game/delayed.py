@@ -235,7 +235,7 @@ def begin_delayed(
 def with_delay(game: Game, problem: Problem, seed: int) -> DelayedGame:
     """A fresh game, with chance per round."""
     s1 = None if problem.persistent else problem.first_start(reset_chance(seed, 1).random())
-    return DelayedGame(0, s1, game.primal, game.dual, reset_chance(seed, 1), pauses=game.contract, seed=seed)
+    return DelayedGame(0, s1, game.primal, game.dual, reset_chance(seed, 1), pauses=game.pauses, seed=seed)
 
 
 def play_delayed(

@@ -71,14 +71,14 @@ def reset_if_due(problem: Problem, game: Game, operator: Operator | None = None)
 
 def make_plan(primal: PrimalPlayer[P], dual: DualPlayer[D], game: Game, start: State) -> tuple[float, Plan]:
     """The multiplier and the plan of the players' present states for an episode from `start`."""
-    with game.contract:
+    with game.pauses:
         lam = dual.multiplier(game.dual, start, lambda y: primal.plan(game.primal, start, y))
         return lam, primal.plan(game.primal, start, lam)
 
 
 def learn_round(primal: PrimalPlayer[P], dual: DualPlayer[D], game: Game, this: Round) -> None:
     """Have both players learn from a round: the game is then between two rounds."""
-    with game.contract:
+    with game.pauses:
         game.dual, game.primal = dual.update(game.dual, this), primal.update(game.primal, this)
     game.k, game.s1, game.why = this.k, this.episode.next_start, "reset"
 

@@ -179,7 +179,7 @@ class Display(OnTerminal):
             rate = (this.k - self._first) / max(now - self._began, 1e-9)
             seconds, width = self._before + now - self._began, min(self._console.width, WIDEST)
             self._progress.below = resets_line(self._tally, self._episodes - this.k, seconds, self._most, width)
-            self._progress.pauses, self._progress.stuck = game.contract, game.stuck
+            self._progress.pauses, self._progress.stuck = game.pauses, game.stuck
             self._progress.update(self._task, completed=this.k, rate=f"{rate:,.3g}", lam=f"{this.lam:.4g}")
             self._progress.refresh()
 
