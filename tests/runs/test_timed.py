@@ -18,8 +18,8 @@ import resetfree as rf
 from resetfree.core.errors import InvalidInput, RunError
 from resetfree.game.contract import Round
 from resetfree.game.loop import Game
-from resetfree.runs.file.columns import TIMING, columns_of
 from resetfree.runs.file.ledger import read
+from resetfree.runs.file.recorded import TIMING, columns_of
 from resetfree.runs.file.spec import validate
 
 DRIVER = Path(__file__).parent / "kill_driver.py"

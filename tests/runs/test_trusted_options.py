@@ -41,9 +41,8 @@ IMPORTING = {
     "problems/gym/making.py",
     "problems/resolve.py",
     "runs/live/assignment.py",  # classes of players that this process has imported by then
-    "runs/tracking/mlflow_sink.py",
-    "runs/tracking/tensorboard.py",
-    "runs/tracking/wandb_sink.py",
+    "runs/tracking/recording.py",
+    "runs/tracking/tracker.py",
     "runs/data/transition_files.py",
     "studies/gathering.py",
 }

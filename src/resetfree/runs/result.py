@@ -28,7 +28,7 @@ from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.registry import problems
 from resetfree.problems.world import find_world
 from resetfree.runs import display
-from resetfree.runs.file.ending import Ending
+from resetfree.runs.file.newfile import Ending
 from resetfree.runs.foresight import Foresight, foresight, meant, predicted_resets
 from resetfree.runs.recall import TrainedPlayer, decisions_of, recall
 from resetfree.runs.statements import recomputed

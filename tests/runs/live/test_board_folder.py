@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from resetfree.runs.live import board_folder as boards
+from resetfree.runs.live import board as boards
 
 OWNER = """
 import sys, time

@@ -16,7 +16,7 @@ from tests.runs.live.test_live import learn, replayed
 import resetfree as rf
 from resetfree.core.errors import InvalidInput, Notice
 from resetfree.runs.file.ledger import read
-from resetfree.runs.live import callback_thread
+from resetfree.runs.live import threads as callback_thread
 
 
 def test_callbacks_see_every_round_once_and_in_order_with_what_acted_in_it(tmp_path: Path) -> None:

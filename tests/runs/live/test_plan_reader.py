@@ -14,7 +14,7 @@ from resetfree.core.errors import InvalidInput
 from resetfree.game.contract import Plan
 from resetfree.game.delayed import HeldPlan
 from resetfree.runs.live.board import Board
-from resetfree.runs.live.plan_reader import KEPT, PlanReader
+from resetfree.runs.live.threads import KEPT, PlanReader
 
 
 @pytest.fixture

@@ -149,7 +149,7 @@ def test_a_full_disk_is_said_and_does_not_hang(tmp_path: Path) -> None:
 import resource, sys
 from pathlib import Path
 from resetfree.core.errors import RunError
-from resetfree.runs.tracking.tensorboard import TensorBoard
+from resetfree.runs.tracking.tracker import TensorBoard
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 try:
     board = TensorBoard(Path(sys.argv[1]))

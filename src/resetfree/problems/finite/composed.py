@@ -1,7 +1,7 @@
 """Finite problems from parts: grids from masks, contexts as one product problem, an action that asks for help.
 
-Grids: walls block, pits are reset states, slipping moves sideways; exact as fractions. Contexts (multi-task and lifelong
-learning) are the paper's footnote on contextual MDPs.
+Grids: walls block, pits are reset states, slipping moves sideways; exact as fractions. Contexts (multi-task and
+lifelong learning) are the paper's footnote on contextual MDPs.
 
 Asking for help is one more action of the dynamics, not an event of the game (docs/readings.md, B5): it leads by the
 restart distribution to a start, and the episode goes on. So nothing of the paper changes, and Resets(K) counts falls

@@ -16,7 +16,6 @@ from collections.abc import Hashable
 from typing import Any
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
-
 from resetfree.core.errors import InvalidInput, ResetFreeError
 from resetfree.core.system import Closes
 from resetfree.problems.remote.packets import LONGEST, Buffer, Frames, frame

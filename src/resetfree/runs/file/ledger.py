@@ -32,11 +32,19 @@ from resetfree.core.system import Closes
 from resetfree.problems.contract import Episode, Intervention, Note
 from resetfree.runs.data.dataset import GivenData, Row, read_data
 from resetfree.runs.file import runfile
-from resetfree.runs.file.columns import COLUMNS, GOALS, TIMING
 from resetfree.runs.file.digest import Chain
-from resetfree.runs.file.ending import KEY, Ending, read_episodes
-from resetfree.runs.file.newfile import fill, lock, open_writer, raise_unsaved, remove, write_new
-from resetfree.runs.file.recorded import NEGATIVE_ZERO, EpisodeBuffer, RecordedRound
+from resetfree.runs.file.newfile import (
+    KEY,
+    Ending,
+    fill,
+    lock,
+    open_writer,
+    raise_unsaved,
+    read_episodes,
+    remove,
+    write_new,
+)
+from resetfree.runs.file.recorded import COLUMNS, GOALS, NEGATIVE_ZERO, TIMING, EpisodeBuffer, RecordedRound
 from resetfree.runs.file.runfile import Checkpoint
 from resetfree.theory.certificates.record import Fit
 

@@ -37,17 +37,15 @@ from resetfree.problems.operators import Operator
 from resetfree.problems.paced import Deadlines, Holding, rate_for, rollout_at_rate
 from resetfree.problems.stepping import SteppedProblem
 from resetfree.problems.world import World
-from resetfree.runs.file.ending import STOPPED, Ending
 from resetfree.runs.file.ledger import Ledger
+from resetfree.runs.file.newfile import STOPPED, Ending
 from resetfree.runs.file.recorded import checked
 from resetfree.runs.file.runfile import Checkpoint
 from resetfree.runs.live.assignment import Assignment
-from resetfree.runs.live.board_folder import board_folder
-from resetfree.runs.live.callback_thread import CallbackThread, RealTimeSession
+from resetfree.runs.live.board import board_folder
 from resetfree.runs.live.learner_location import LOWEST, LearnerLocation, RayLearner
-from resetfree.runs.live.plan_reader import PlanReader
-from resetfree.runs.live.recorder import PlayedRound, Recorder
 from resetfree.runs.live.supervisor import Supervisor
+from resetfree.runs.live.threads import CallbackThread, PlanReader, PlayedRound, RealTimeSession, Recorder
 from resetfree.runs.request import RunRequest
 from resetfree.runs.resuming import start_type
 from resetfree.runs.session import OpenRun
