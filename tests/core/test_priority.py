@@ -11,7 +11,7 @@ import pytest
 
 CODE = """
 import os, sys
-from resetfree.core import priority
+from resetfree.core import system as priority
 if {user} is not None:
     os.setuid({user})
 got = priority.{function}()
@@ -64,7 +64,7 @@ def test_a_child_does_not_inherit_the_real_time_class() -> None:
 def test_the_lowest_place_is_that_of_the_session_too_if_it_is_its_own(leads: bool, nice: int) -> None:
     code = """
 import os, subprocess, sys
-from resetfree.core import priority
+from resetfree.core import system as priority
 priority.take_lowest()
 print(open("/proc/self/autogroup").read())
 """
