@@ -34,7 +34,7 @@ IMPORTING = {
     "core/discovery.py",
     "core/extras.py",  # libraries that players name in their source
     "core/errors.py",
-    "problems/features/user.py",
+    "problems/features/basis.py",
     "problems/gym/builder.py",
     "problems/gym/decoding.py",
     "problems/gym/events.py",

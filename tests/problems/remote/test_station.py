@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resetfree.problems.machines import cart_pole
+from resetfree.problems.machines.served import switch_on
 from resetfree.problems.remote.packets import (
     ANSWERS,
     HEADER,
@@ -23,7 +24,6 @@ from resetfree.problems.remote.packets import (
     packet,
     read,
 )
-from resetfree.problems.remote.serving import switch_on
 from resetfree.problems.remote.station import LEASE, Station
 
 TOKEN = bytes(range(16))

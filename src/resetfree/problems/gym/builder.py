@@ -14,7 +14,7 @@ from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput, ResetFreeError, imported, one_line
 from resetfree.core.settings import check, expect
 from resetfree.problems.features import FeatureMap, make_features
-from resetfree.problems.features.user import UserFeatures
+from resetfree.problems.features.basis import UserFeatures
 from resetfree.problems.finite.transitions import Horizon
 from resetfree.problems.gym.actions import learner_actions
 from resetfree.problems.gym.adapter import GymProblem, Terms

@@ -68,13 +68,13 @@ def size_of(payload: int) -> int:
     return HEADER.size + payload + CHECKSUM.size
 
 
-def seal(buffer: bytearray, view: memoryview, kind: int, session: int, number: int, time_ns: int) -> None:
+def seal(buffer: bytearray, view: memoryview, kind: int, *, session: int, number: int, time_ns: int) -> None:
     """Write the header and the checksum of a packet of exactly this buffer, whose payload is in place.
 
     view: all of the buffer but the checksum, made once.
     """
     payload = len(buffer) - HEADER.size - CHECKSUM.size
-    HEADER.pack_into(buffer, 0, MAGIC, VERSION, kind, payload, session, number, time_ns)
+    HEADER.pack_into(buffer, 0, *Header(MAGIC, VERSION, kind, payload, session=session, number=number, time_ns=time_ns))
     CHECKSUM.pack_into(buffer, len(buffer) - CHECKSUM.size, zlib.crc32(view))
 
 
@@ -87,7 +87,7 @@ def packet(kind: int, session: int, number: int, time_ns: int, payload: Buffer =
     """
     buffer = bytearray(size_of(len(payload)))
     buffer[HEADER.size : HEADER.size + len(payload)] = payload
-    seal(buffer, memoryview(buffer)[: -CHECKSUM.size], kind, session, number, time_ns)
+    seal(buffer, memoryview(buffer)[: -CHECKSUM.size], kind, session=session, number=number, time_ns=time_ns)
     return bytes(buffer)
 
 

@@ -73,7 +73,7 @@ class Signal:
 
 
 @dataclass(frozen=True)
-class Statement:
+class MachineStatement:
     """What a machine says of itself."""
 
     name: str
@@ -116,7 +116,7 @@ class Statement:
         return json.dumps(form, allow_nan=False, separators=(",", ":"))
 
     @classmethod
-    def read(cls, text: bytes) -> Statement:
+    def read(cls, text: bytes) -> MachineStatement:
         """The statement of a WELCOME packet; raises InvalidInput."""
         what = "statement of the machine"
         try:

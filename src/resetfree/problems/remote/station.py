@@ -38,7 +38,7 @@ from resetfree.problems.remote.packets import (
     packet,
     read,
 )
-from resetfree.problems.remote.statement import Statement
+from resetfree.problems.remote.statement import MachineStatement
 
 SECOND = 1_000_000_000  # ns
 LATE = 0.25  # of a period by which sensors may be late if a command is due before the next tick
@@ -47,7 +47,7 @@ Reply: TypeAlias = tuple[bytes, Hashable]  # a packet, and where it goes
 
 
 @dataclass(slots=True)
-class Counts:
+class StationCounts:
     """What happened since the machine was switched on."""
 
     ticks: int = 0
@@ -82,8 +82,8 @@ class Station:
     seed: of the machine's own randomness, in resets too.
     """
 
-    def __init__(self, machine: SetPointMachine, statement: Statement, token: bytes, seed: int) -> None:
-        self.statement, self.counts = statement, Counts()
+    def __init__(self, machine: SetPointMachine, statement: MachineStatement, token: bytes, seed: int) -> None:
+        self.statement, self.counts = statement, StationCounts()
         self.life = 0  # pulls of the lever so far
         self.fallen, self.held, self.neutral = False, False, not statement.lockstep
         self._machine, self._token = machine, token

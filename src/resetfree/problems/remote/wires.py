@@ -181,7 +181,7 @@ AT_ONCE = 4096  # bytes that are read before the clock is read again
 PEER = "line"  # the only sender that a line has
 
 
-class Line:
+class SerialLine(Closes):
     """An open serial line, and the frames that come over it."""
 
     def __init__(self, device: str, baud: int) -> None:
@@ -197,14 +197,14 @@ class Line:
             raise InvalidInput(f"The serial line '{device}' cannot be opened with {baud} baud: {why}.") from error
         self._device, self._frames = device, Frames()
 
-    def send(self, packet: Buffer) -> None:
+    def put(self, packet: Buffer) -> None:
         """Send a packet; one that cannot be sent now is lost, or comes in part and is dropped there."""
         try:
             self.serial.write(frame(packet))
         except OSError:  # full (SerialTimeoutException), or unplugged
             return
 
-    def receive(self, buffer: bytearray) -> int:
+    def take(self, buffer: bytearray) -> int:
         """Read the next packet into the buffer; returns its size, -1 if there is none; raises WireBroken."""
         packet = self._frames.next()
         if packet is None:
@@ -219,57 +219,42 @@ class Line:
         buffer[:size] = packet[:size]
         return size
 
+    def fileno(self) -> int:
+        """Of the line."""
+        return int(self.serial.fileno())
+
     def close(self) -> None:
         """Close the line."""
         self.serial.close()
 
 
-class SerialWire(Wire):
+class SerialWire(SerialLine, Wire):
     """The learner's end of a serial line."""
-
-    def __init__(self, device: str, baud: int) -> None:
-        self._line = Line(device, baud)
 
     def send(self, packet: Buffer) -> None:
         """Send a packet."""
-        self._line.send(packet)
+        self.put(packet)
 
     def receive(self, buffer: bytearray) -> int:
         """The next packet."""
-        return max(self._line.receive(buffer), 0)
-
-    def fileno(self) -> int:
-        """Of the line."""
-        return int(self._line.serial.fileno())
-
-    def close(self) -> None:
-        """Close the line."""
-        self._line.close()
+        return max(self.take(buffer), 0)
 
 
-class SerialPort(Port):
+class SerialPort(SerialLine, Port):
     """The machine's end of a serial line."""
 
     def __init__(self, device: str, baud: int) -> None:
-        self._line = Line(device, baud)
+        super().__init__(device, baud)
         self.url = f"serial://{device}?baud={baud}"
 
     def send(self, packet: Buffer, address: Any) -> None:
         """Send a packet."""
-        self._line.send(packet)
+        self.put(packet)
 
     def receive(self, buffer: bytearray) -> tuple[int, Hashable]:
         """The next packet."""
-        size, self.came_ns = self._line.receive(buffer), time.monotonic_ns()
+        size, self.came_ns = self.take(buffer), time.monotonic_ns()
         return size, PEER
-
-    def fileno(self) -> int:
-        """Of the line."""
-        return int(self._line.serial.fileno())
-
-    def close(self) -> None:
-        """Close the line."""
-        self._line.close()
 
 
 BAUD = 115_200

@@ -106,7 +106,7 @@ def _field(rng: Rng, n_rows: int, n_cols: int, density: float) -> Bools:
 
 
 def _grid(
-    rng: Rng, pits: Bools, slip: float, horizon: int, homes: Any, goals: Any, *, stay: bool
+    rng: Rng, pits: Bools, slip: float, horizon: int, *, homes: Any, goals: Any, stay: bool
 ) -> tuple[FiniteMDP, GridLayout]:
     """A field with pits: acting on the first goal pays 1, on the second something, and each step may pay a little."""
     actions = tuple(move for move in MOVES if stay or move != "stay")
@@ -140,7 +140,7 @@ def _pits(rng: Rng) -> FiniteMDP:
         pits[:] = False  # rejected: nothing is dangerous
         free = rng.permutation(pits.size)
     homes = free[: rng.integers(1, 3)]
-    mdp, _ = _grid(rng, pits, slip, int(rng.integers(6, LONGEST + 1)), homes, free[-2:], stay=stay)
+    mdp, _ = _grid(rng, pits, slip, int(rng.integers(6, LONGEST + 1)), homes=homes, goals=free[-2:], stay=stay)
     return mdp
 
 
@@ -222,7 +222,8 @@ def _contexts(rng: Rng) -> FiniteMDP:
     for _ in range(m):
         holes = _field(rng, n_rows, n_cols, 0.2) if own else pits
         free = rng.permutation(np.flatnonzero(~holes.ravel()))
-        tasks.append(_grid(rng, holes, slip, horizon, free[:1], free[[-1, -2 % len(free)]], stay=True)[0])
+        goals = free[[-1, -2 % len(free)]]
+        tasks.append(_grid(rng, holes, slip, horizon, homes=free[:1], goals=goals, stay=True)[0])
     chain = np.roll(np.eye(m), 1, axis=1) if rng.random() < 0.5 else np.full((m, m), 1.0 / m)
     return with_contexts(tasks, chain)
 

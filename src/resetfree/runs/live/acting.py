@@ -288,8 +288,8 @@ class _Acting(Direct):
         """Roll the policy out at the rate of the run."""
         chance, moved = self._game.chance(problem.n_uniforms), self._moved
         self._moved = False
-        deadlines = self._clock.deadlines
-        return rollout_at_rate(self._problem, policy, game.s1, chance, self._ticks, deadlines, moved=moved)
+        deadlines, ticks = self._clock.deadlines, self._ticks
+        return rollout_at_rate(self._problem, policy, game.s1, chance, ticks=ticks, deadlines=deadlines, moved=moved)
 
     def learn(self, primal: PrimalPlayer[Any], dual: DualPlayer[Any], game: Game, this: Round) -> None:
         """Hand the round on: it is committed by a thread, and learned from by another process."""

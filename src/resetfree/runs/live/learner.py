@@ -168,7 +168,9 @@ class Learner(Closes):
         game.drop_before(played.based_on)
         held: HeldPlan = game.plans[played.based_on]
         cost = self._signal(held.plan, played.episode, None)
-        this = Round(k, played.s1, held.lam, held.plan, played.episode, cost, exact=None, based_on=played.based_on)
+        this = Round(
+            k, played.s1, held.lam, held.plan, played.episode, cost_signal=cost, exact=None, based_on=played.based_on
+        )
         learn_round(self._primal, self._dual, game, this)
         game.fell = k if played.episode.reset else game.fell
         self._played = played.based_on

@@ -14,8 +14,9 @@ import click
 from rich.console import Console
 
 from resetfree.core.settings import Range, check
+from resetfree.problems.machines.served import MACHINES, switch_on
 from resetfree.problems.operators.lever import LeverKey
-from resetfree.problems.remote.serving import MACHINES, Serving, switch_on
+from resetfree.problems.remote.serving import Serving
 from resetfree.problems.remote.station import Faults, Station
 from resetfree.problems.remote.wires import BAUD, UdpPort, open_line
 from resetfree.show.cli.common import FILE, as_json, as_record, emit
