@@ -39,7 +39,7 @@ IMPORTING = {
     "problems/gym/decoding.py",
     "problems/gym/events.py",
     "problems/gym/making.py",
-    "problems/resolve.py",
+    "problems/world.py",
     "runs/live/assignment.py",  # classes of players that this process has imported by then
     "runs/tracking/recording.py",
     "runs/tracking/tracker.py",

@@ -14,7 +14,7 @@ from rich.text import Text
 import resetfree as rf
 from resetfree.core.certificate import COMPARED, Certificate, failure_probability
 from resetfree.core.errors import RunError
-from resetfree.problems.resolve import parse_options
+from resetfree.problems.world import parse_options
 from resetfree.runs.file.ledger import write_certificates
 from resetfree.runs.replay_whole import whole_run
 from resetfree.show.cli.common import FILE, as_json, as_record, emit, player_options, settings

@@ -9,7 +9,7 @@ from rich.console import Console
 
 import resetfree as rf
 from resetfree.problems.continuum import Continuum
-from resetfree.problems.resolve import parse_options, resolve_model
+from resetfree.problems.world import parse_options, resolve_model
 from resetfree.show.cli.common import emit, finite, problem_argument
 from resetfree.show.cli.help_pages import Documented
 

@@ -16,7 +16,7 @@ from rich.console import Console
 from resetfree.core.errors import InvalidInput, ResetFreeError
 from resetfree.players import BASES
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.resolve import parse_options, resolve_model
+from resetfree.problems.world import parse_options, resolve_model
 from resetfree.theory.oracle.dynamic_programming import Solution
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -16,8 +16,7 @@ import resetfree as rf
 from resetfree.core.arguments import is_special
 from resetfree.core.errors import InvalidInput
 from resetfree.problems.contract import Problem
-from resetfree.problems.resolve import full_name, parse_options
-from resetfree.problems.world import find_world
+from resetfree.problems.world import find_world, full_name, parse_options
 from resetfree.runs.recall import recall
 from resetfree.runs.result import Run
 from resetfree.runs.trusted_options import trusted_options

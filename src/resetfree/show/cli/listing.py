@@ -17,7 +17,7 @@ from resetfree.problems import features
 from resetfree.problems.blueprint import describe
 from resetfree.problems.operators import CHANNELS
 from resetfree.problems.registry import PROBLEMS
-from resetfree.problems.resolve import FAMILIES
+from resetfree.problems.world import FAMILIES
 from resetfree.show.cli.common import as_json, emit
 from resetfree.show.cli.help_pages import Documented
 from resetfree.studies.suites.methods import METHODS, methods

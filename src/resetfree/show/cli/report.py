@@ -9,7 +9,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from resetfree.problems.resolve import parse_options
+from resetfree.problems.world import parse_options
 from resetfree.show.cli.common import FILE, FOLDER, as_json, emit, out_option, settings
 from resetfree.show.cli.help_pages import Documented
 from resetfree.show.report.html import write_report

@@ -14,7 +14,7 @@ from rich.table import Table
 
 import resetfree as rf
 from resetfree.core.errors import InvalidInput
-from resetfree.problems.resolve import parse_options, resolve_model
+from resetfree.problems.world import parse_options, resolve_model
 from resetfree.show.cli.common import FILE, emit, numbers, problem_argument, solution_json
 from resetfree.show.cli.help_pages import Documented
 from resetfree.show.report import terminal

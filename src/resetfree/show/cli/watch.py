@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 import resetfree as rf
-from resetfree.problems.resolve import parse_options
+from resetfree.problems.world import parse_options
 from resetfree.show.cli.common import FILE, as_json, emit, out_option, settings
 from resetfree.show.cli.help_pages import Documented
 from resetfree.show.cli.wording import counted
