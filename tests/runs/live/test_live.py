@@ -189,7 +189,7 @@ def test_a_round_is_written_when_the_next_one_has_begun(
     rate: float, pause: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paused: list[float] = []
-    monkeypatch.setattr(recorder, "time", SimpleNamespace(sleep=paused.append))
+    monkeypatch.setattr(recorder, "time", SimpleNamespace(sleep=paused.append, monotonic=time.monotonic))
     run = learn(episodes=3, rate=rate)
     assert paused == [pause] * len(run)
 
