@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import rates
+from benchmarks.batched import rates
 
 import resetfree as rf
 

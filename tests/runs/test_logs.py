@@ -15,7 +15,7 @@ from gymnasium import spaces
 
 import resetfree as rf
 from resetfree.core.errors import InvalidInput
-from resetfree.core.npz import pack
+from resetfree.core.state import pack
 from resetfree.problems.contract import Episode
 from resetfree.problems.gym.flattening import NamedBox
 from resetfree.runs.data.dataset_loading import gather

@@ -17,7 +17,7 @@ import pytest
 
 import resetfree as rf
 from resetfree.core.errors import InvalidInput
-from resetfree.core.npz import pack, unpack
+from resetfree.core.state import pack, unpack
 from resetfree.problems.contract import Episode
 from resetfree.runs import playing
 from resetfree.runs.data.all_transitions import NAMES, unscaled_episodes

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from resetfree.core.arrays import Floats
-from resetfree.core.errors import EnvironmentFailed, InvalidInput, NotCertifiable, Notice
-from resetfree.core.naming import one_line
+from resetfree.core.errors import EnvironmentFailed, InvalidInput, NotCertifiable, Notice, one_line
 from resetfree.core.settings import expect
 from resetfree.problems.action_spaces import Box, Choices
 from resetfree.problems.contract import Description, Episode, Note, Recorded, State, intervene

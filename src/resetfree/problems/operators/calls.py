@@ -21,14 +21,11 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Self, TypeAlias
 from urllib.parse import urlsplit
 
-from resetfree.core.errors import InvalidInput
+from resetfree.core.errors import InvalidInput, one_line
 from resetfree.core.interrupts import wait
-from resetfree.core.naming import one_line
 from resetfree.core.settings import Positive, Rule, check_fields, check_names
-from resetfree.problems.operators.channel import Channel
+from resetfree.problems.operators.channel import Answer, Channel, Request, announce, as_json, clean, sentence, too_late
 from resetfree.problems.operators.confirming import Confirmation, ConfirmingServer
-from resetfree.problems.operators.messages import announce, as_json, clean, sentence, too_late
-from resetfree.problems.operators.request import Answer, Request
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds between a call that failed and the next one, doubled each time
 FAILURES = (

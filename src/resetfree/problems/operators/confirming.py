@@ -13,8 +13,8 @@ from http.server import BaseHTTPRequestHandler
 from urllib.parse import parse_qs, urlsplit
 
 from resetfree.core.web_guard import body_size
+from resetfree.problems.operators.channel import clean
 from resetfree.problems.operators.limited_server import PATIENCE, POLL, LimitedServer
-from resetfree.problems.operators.messages import clean
 
 LARGEST = 16_384  # bytes of a form
 PICTURE = "/picture.png"
