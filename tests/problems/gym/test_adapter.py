@@ -99,6 +99,7 @@ def test_the_same_seed_is_the_same_run_on_cartpole() -> None:
     assert not all(np.array_equal(a, b) for a, b in zip(first, other, strict=True))
 
 
+@pytest.mark.filterwarnings("ignore:.*far outside of its declared space")
 def test_cartpole_goes_on_after_it_terminated_without_a_word() -> None:
     problem = rf.from_gym("gym:CartPole-v1", horizon=100, reset_when="never")
     with warnings.catch_warnings():
