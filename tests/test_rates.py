@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.batched import rates
+from benchmarks import rates
 
 import resetfree as rf
 

@@ -9,11 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tests.fuzz import arrays, asking, cells, nasty, plans
+from tests.fuzz import arrays, asking, calls, cells, lines, nasty, plans
 from tests.fuzz.corpus import Corpus
 from tests.fuzz.damage import damage
-from tests.problems.operators.test_crash import lines
-from tests.show.cli.bad_values import calls
 
 Made = tuple[list[str], Any]  # what was done in words, and a command line or a function without arguments
 

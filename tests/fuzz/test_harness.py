@@ -10,14 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.fuzz import cases
+from tests.fuzz import calls, cases, lines
 from tests.fuzz.campaign import SHORT, campaign, request, table
 from tests.fuzz.damage import WAYS, damage
 from tests.fuzz.executor import Executor
 from tests.fuzz.outcome import Outcome
 from tests.fuzz.planted import FAULTS, HONEST
-from tests.problems.operators.test_crash import lines
-from tests.show.cli.bad_values import calls
 
 ENDLESS = ("spin", "wait")  # which are ended sooner than a case would be, as nothing else is learned from waiting
 

@@ -9,8 +9,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from tests.mutants import battery, late_plans, narrow_widths, on_a_continuum, sharp_bounds
-from tests.players.linear.test_bellman import honest
+from tests.mutants import battery, honest, late_plans, narrow_widths, on_a_continuum, sharp_bounds
 
 import resetfree
 from resetfree.theory.certificates.record import DIGEST
