@@ -177,6 +177,11 @@ class Levels(Box):
         return np.asarray(np.rint(action).reshape(self.low.shape).astype(self.low.dtype))
 
 
+def box_between(low: NDArray[Any], high: NDArray[Any]) -> Box:
+    """A box with these bounds, rounded if they are of whole numbers: the other way round of its `low` and `high`."""
+    return (Levels if low.dtype.kind in "biu" else Box)(low, high)
+
+
 ActionSpace: TypeAlias = Choices | Box
 
 

@@ -18,7 +18,7 @@ from resetfree.core.errors import InvalidInput
 from resetfree.core.npz import plain_dtype
 from resetfree.core.settings import NonNegative, Range, accepts
 from resetfree.core.values import is_float, shown
-from resetfree.problems.action_spaces import ActionSpace, Box, Choices, Levels
+from resetfree.problems.action_spaces import ActionSpace, Box, Choices, box_between
 from resetfree.problems.contract import Episode, Problem, State
 from resetfree.problems.features import FeatureMap, make_features
 from resetfree.problems.features import discover as feature_maps
@@ -142,8 +142,7 @@ def actions_from(plain: dict[str, Any]) -> ActionSpace:
         return Choices(n, values)
     if values is None or values.ndim < 1 or len(values) != 2:
         raise InvalidInput("its box of actions must have two bounds")
-    kind = Levels if values.dtype.kind in "iu" else Box
-    return kind(values[0, ...], values[1, ...])
+    return box_between(values[0, ...], values[1, ...])
 
 
 def plain_array(array: np.ndarray[Any, Any] | None) -> dict[str, Any] | None:

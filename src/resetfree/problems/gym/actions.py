@@ -18,6 +18,7 @@ from resetfree.core.settings import expect
 from resetfree.problems.action_spaces import Box, Levels
 
 MOST = 10_000  # actions that a grid or a product may have
+WIDEST = 2**31  # levels of a number that a box of floats is rounded to
 BOX = "box"  # the option for continuous actions
 
 
@@ -29,7 +30,9 @@ def learner_actions(space: spaces.Space[Any], given: Any, problem: str) -> list[
     continuous = isinstance(space, spaces.Box) and space.dtype.kind == "f"
     named = isinstance(given, str) and given == BOX
     ordered = _levels(space)
-    if ordered is not None and (named or (given is None and math.prod(_sizes(*ordered)) > MOST)):
+    sizes = [] if ordered is None else _sizes(*ordered)
+    relaxed = named or (given is None and math.prod(sizes) > MOST)
+    if ordered is not None and relaxed and max(sizes) <= WIDEST:
         return Levels(*ordered)
     if not named and not (given is None and continuous):
         return list_actions(space, given, problem)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf, isnan, nan
 from typing import Any, cast
 
@@ -25,18 +25,17 @@ from resetfree.problems.action_spaces import Box, Choices
 from resetfree.problems.contract import Description, Episode, Note, Recorded, State, intervene
 from resetfree.problems.features import FeatureMap
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.finite.transitions import Transitions
 from resetfree.problems.gym.decoding import Decoder
 from resetfree.problems.gym.events import Condition, Decide
 from resetfree.problems.gym.flattening import space_form
 from resetfree.problems.gym.goals import GO_ON, RESTART, Goals, Question
 from resetfree.problems.gym.life import Life
 from resetfree.problems.gym.making import Env, lift_time_limits
+from resetfree.problems.gym.model_tables import Terms, pattern
 from resetfree.problems.gym.observations import Numbered, Observer, numbers_of, typed
 from resetfree.problems.gym.rewards import (
     AS_THEY_ARE,
     PerGoal,
-    Rewards,
     Units,
     Unusable,
     learned,
@@ -50,21 +49,6 @@ from resetfree.problems.stepping import Step, SteppedProblem
 SEEDS = 2**31  # seeds of the environment's own randomness
 SHOWN = 8  # entries of an observation in a message
 WHY = {"start": "the run starts", "resume": "the run continues after an interruption"}
-
-
-@dataclass(frozen=True, eq=False)
-class Terms:
-    """What affects episodes, as far as it is known; part of the problem's fingerprint."""
-
-    environment: str  # id or class
-    made_with: tuple[tuple[str, Any], ...]  # options of the environment
-    wrappers: tuple[str, ...]
-    reset_when: Decide
-    rewards: Rewards
-    actions: list[Any] | Box  # the environment's actions for the learner's 0, 1, ..
-    function: Callable[[Any], Any] | None  # of the raw observation
-    table: Transitions | None = None
-    table_reward: Floats | None = None
 
 
 class GymProblem(SteppedProblem):
@@ -98,7 +82,7 @@ class GymProblem(SteppedProblem):
         self.low, self.high = observer.low, observer.high
         self.no_table = no_table  # why there is no exact model, "" if there is one
         self._model = model
-        self._possible = None if model is None else _pattern(model)
+        self._possible = None if model is None else pattern(model)
         self._observer, self._decoder = observer, decoder
         self.factors = None if decoder is None else decoder.factors
         # Conditions that are text count the numbers of an observation; functions get it as it is.
@@ -108,6 +92,7 @@ class GymProblem(SteppedProblem):
         self.never_resets = isinstance(terms.reset_when, Condition) and not terms.reset_when.groups
         self.units, self.reward_range_known = units, units is not None
         self._range = self._quiet = units or AS_THEY_ARE  # of all rewards so far; of those that need no other note
+        self._is_shared = False  # whether it was said that observations share a number
         self._is_priced = False  # whether it was said that a reset has a price of its own
         self._excess = 0.0  # of the last reward beyond what was counted
         self._question = Question(asks)
@@ -175,7 +160,14 @@ class GymProblem(SteppedProblem):
     def _observed(self, observation: Any) -> State:
         """The state of an observation, whose factors are kept where there are any."""
         state = self._observer(observation)
-        if self._decoder is not None:
+        if isinstance(self._observer, Numbered) and state == self._observer.shared:
+            if not self._is_shared:
+                self._is_shared = True
+                self._note(
+                    f"'{self.name}' showed more than {state} distinct observations: all others count as one state. "
+                    f"Allow more (states={10 * (state + 1)}), or learn from features of them, observe=f."
+                )
+        elif self._decoder is not None:
             self._decoder(state, observation)
         return state
 
@@ -417,15 +409,6 @@ class GymProblem(SteppedProblem):
         """Warn, and leave the sentence for the run."""
         self.noted.append(Note(0, text, tuned))
         warnings.warn(text, Notice, stacklevel=2)
-
-
-def _pattern(model: FiniteMDP) -> frozenset[tuple[int, int, int]]:
-    """The possible (state, action, next state)."""
-    t = model.transition
-    pairs = np.repeat(np.arange(len(t.indptr) - 1), np.diff(t.indptr))
-    return frozenset(
-        zip((pairs // t.n_actions).tolist(), (pairs % t.n_actions).tolist(), t.indices.tolist(), strict=True)
-    )
 
 
 def _brief(state: Any) -> str:
