@@ -24,6 +24,7 @@ from resetfree.runs.file.ending import STOPPED, Ending
 from resetfree.runs.file.ledger import Contents, Ledger
 from resetfree.runs.file.newfile import raise_unsaved
 from resetfree.runs.file.runfile import plain_row
+from resetfree.runs.flat_reward import note_flat
 from resetfree.runs.live.acting import RealTime, act
 from resetfree.runs.recall import TrainedPlayer
 from resetfree.runs.request import RunRequest
@@ -152,6 +153,8 @@ class _Playing:
             notice(watch, problem, self._asks)
             if self._asks:
                 game.s1, game.why = None, STUCK
+        elif watch.is_flat and watch.since is None:
+            note_flat(watch.flat, problem)
         game.stuck = watch.words
         if problem.noted:
             self._ledger.note(this.k, problem.noted, problem.saved())
