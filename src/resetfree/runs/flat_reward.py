@@ -1,8 +1,8 @@
 """A run says so when its reward does not rise, though nothing need be wrong: it may be as good as it gets.
 
 Looked at after 30 episodes and 3,000 steps, and whenever there are four times as many: the reward is flat if the last
-half of all episodes earned no more than the first quarter did, up to two standard errors and 2 % of the largest reward.
-What earns 90 % of the largest reward has little to gain, and is never called flat.
+half of all episodes earned no more than the first quarter did, up to one standard error and 5 % of that. What earns
+90 % of the largest reward has little to gain, and is never called flat.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from resetfree.problems.contract import Note, Problem
 
 EPISODES, STEPS = 30, 3000  # before the first look
 LATER = 4  # times as many episodes before the next one
-ERRORS, LEAST = 2.0, 0.02  # a rise: standard errors, and of the largest reward
+ERRORS, LEAST = 1.0, 0.05  # a rise: standard errors, and of what was earned at first
 HIGH = 0.9  # of the largest reward
 TRY = (
     "It may be as good as it gets. If not: a reward that tells better from worse in every step (a goal says nothing "
@@ -53,12 +53,12 @@ class FlatReward:
         self._due = LATER * n
         first, last = np.array(self._rewards[: n // 4]), np.array(self._rewards[n // 2 :])
         error = sqrt(first.var() / len(first) + last.var() / len(last))
-        risen = last.mean() > first.mean() + max(ERRORS * error, LEAST * self.horizon)
+        risen = last.mean() > first.mean() + max(ERRORS * error, LEAST * abs(first.mean()))
         if risen or last.mean() >= HIGH * self.horizon:
             return False
         self.sentence = (
-            f"The reward has not risen in {n:,} episodes ({n * self.horizon:,} steps): {first.mean():.3g} an episode in "
-            f"the first {len(first)}, {last.mean():.3g} in the last {len(last)}."
+            f"The reward has not risen in {n:,} episodes ({n * self.horizon:,} steps): {first.mean():.3g} an episode "
+            f"in the first {len(first)}, {last.mean():.3g} in the last {len(last)}."
         )
         return True
 

@@ -153,7 +153,7 @@ class _Playing:
             notice(watch, problem, self._asks)
             if self._asks:
                 game.s1, game.why = None, STUCK
-        elif watch.is_flat and watch.since is None:
+        elif watch.is_flat and not watch.sentence:  # a run that was stuck has heard more than this
             note_flat(watch.flat, problem)
         game.stuck = watch.words
         if problem.noted:
