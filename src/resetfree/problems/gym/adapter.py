@@ -29,6 +29,7 @@ from resetfree.problems.gym.decoding import Decoder
 from resetfree.problems.gym.events import Condition, Decide
 from resetfree.problems.gym.flattening import space_form
 from resetfree.problems.gym.goals import GO_ON, RESTART, Goals, Question
+from resetfree.problems.gym.history import HiddenState, Recent
 from resetfree.problems.gym.life import Life
 from resetfree.problems.gym.making import Env, lift_time_limits
 from resetfree.problems.gym.model_tables import Terms, pattern
@@ -92,6 +93,8 @@ class GymProblem(SteppedProblem):
         self.never_resets = isinstance(terms.reset_when, Condition) and not terms.reset_when.groups
         self.units, self.reward_range_known = units, units is not None
         self._range = self._quiet = units or AS_THEY_ARE  # of all rewards so far; of those that need no other note
+        looks = self.low is not None and not isinstance(observer, Recent)
+        self._hidden = HiddenState(self.actions) if looks else None
         self._is_shared = False  # whether it was said that observations share a number
         self._is_priced = False  # whether it was said that a reset has a price of its own
         self._excess = 0.0  # of the last reward beyond what was counted
@@ -128,6 +131,9 @@ class GymProblem(SteppedProblem):
         elif self.n_states is not None:
             counted = cast(spaces.Discrete, space)
             form = {"kind": "number", "first": int(counted.start), "count": int(counted.n)}
+        if isinstance(self._observer, Recent):
+            identity["history"] = self._observer.n
+            return Description(identity, {"kind": "vector", "space": {"shape": [len(self._observer.low)]}})
         if self.terms.function is not None:
             form["kind"] = f"function-{form['kind']}"
         return Description(identity, form, self.terms.function)
@@ -150,6 +156,7 @@ class GymProblem(SteppedProblem):
         except Exception as error:
             raise EnvironmentFailed(f"At a reset, the environment '{self.name}' raised {one_line(error)}.") from error
         try:
+            self._observer.begin()
             self._state = self._observed(observation)
         except Unusable as error:
             raise EnvironmentFailed(f"At a reset, the environment '{self.name}' {error}.") from error
@@ -243,7 +250,9 @@ class GymProblem(SteppedProblem):
 
     def _restarted(self) -> State:
         """The state after a free restart at the environment's own time limit; raises Unusable."""
-        state, self._at_goal = self._observed(self.life.restart(self.env)), False
+        observation, self._at_goal = self.life.restart(self.env), False
+        self._observer.begin()
+        state = self._observed(observation)
         self._said_of_limits()
         return state
 
@@ -263,9 +272,11 @@ class GymProblem(SteppedProblem):
     def _step(self, state: State, action: Any, h: int) -> Step:
         self._steps += 1
         known = self.life.limit
-        read = self._observer if isinstance(self.operator, Automatic) else None
+        self._observer.acted(action)
+        read = self._observer.check if isinstance(self.operator, Automatic) else None
         observation, given, terminated, info = self.life.step(self.env, self.actions.native(action), read)
         if self.life.limit != known:
+            self._observer.begin()
             self._said_of_limits()
         own = number(given)
         step = observation, own, terminated, info
@@ -295,6 +306,11 @@ class GymProblem(SteppedProblem):
 
     def recorded(self, observation: Any, reward: Any, terminated: bool, info: Mapping[str, Any]) -> Recorded:
         """State, reward and event of a step that was recorded elsewhere; the environment itself is not touched."""
+        if isinstance(self._observer, Recent):
+            raise InvalidInput(
+                f"States of '{self.name}' hold a history of observations and actions: its data must be run files with "
+                "the same history. Got single observations instead."
+            )
         try:
             if isinstance(self._observer, Numbered):
                 observation = typed(self.env.observation_space, observation)
@@ -350,6 +366,8 @@ class GymProblem(SteppedProblem):
 
     def finish(self, episode: Episode) -> Episode:
         """The first episode shows in which units rewards are scaled, if no range is stated."""
+        if self._hidden is not None and (found := self._hidden.see(episode)) is not None:
+            self._note(f"'{self.name}' {found}")
         excess, self._excess = self._excess, 0.0
         if self.units is not None:
             nothing = not excess or not isnan(episode.original_return)
@@ -403,6 +421,7 @@ class GymProblem(SteppedProblem):
         self._at_goal = False
         if goals.after == RESTART or isinstance(goals.new_task, Mapping):
             self.life.begin()
+            self._observer.begin()
         return observation
 
     def _note(self, text: str, tuned: bool = False) -> None:

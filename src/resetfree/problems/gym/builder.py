@@ -9,11 +9,12 @@ from typing import Any, cast
 import numpy as np
 from gymnasium import spaces
 
-from resetfree.core.arguments import words
+from resetfree.core.arguments import whole, words
 from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput, ResetFreeError
 from resetfree.core.naming import imported, one_line
 from resetfree.core.settings import check, expect
+from resetfree.problems.action_spaces import Box, Choices
 from resetfree.problems.blueprint import LARGEST
 from resetfree.problems.features import FeatureMap, make_features
 from resetfree.problems.features.user import UserFeatures
@@ -24,6 +25,7 @@ from resetfree.problems.gym.decoding import GRIDS, decoder_for
 from resetfree.problems.gym.events import Condition, Decide, event, reward_function
 from resetfree.problems.gym.flattening import names_of
 from resetfree.problems.gym.goals import GO_ON, RESTART, Goals, Success
+from resetfree.problems.gym.history import MOST, Recent
 from resetfree.problems.gym.known import PER_GOAL, Meaning, known_name, meaning_of, only_falls
 from resetfree.problems.gym.making import Env, changed_by, check_environment, lift_time_limits, make_environment
 from resetfree.problems.gym.model_tables import NoTable, Terms, read_table
@@ -56,6 +58,7 @@ def from_gym(
     operator: Operator | None = None,
     name: str | None = None,
     decode: Any = None,
+    history: int = 1,
     **make_options: Any,
 ) -> GymProblem:
     """A Gymnasium environment as a problem that is reset only at its start and after a reset event.
@@ -92,6 +95,7 @@ def from_gym(
     decode: named coordinates of a counted state, for rules about danger: a function of the observation, or
       module:function, that returns whole numbers from 0 or a dictionary of them (see `decoding`). Default: those of
       known ids (Taxi, FrozenLake, CliffWalking, MiniGrid), and the parts of observations that are whole numbers.
+    history: n: vector states hold the last n observations and the actions between them (see `history`).
     make_options: options of the environment, for an id or a factory.
 
     Other states are numbers for discrete observations, else vectors of float64. If they are numbers, one more than
@@ -120,6 +124,7 @@ def from_gym(
         else:
             observer = observer_for(made.observation_space, function, states, called, given_by)
         _set_bounds(observer, bounds, called)
+        observer = _with_history(observer, history, listed, called)
         feature_map = _features_for(observer, features, called, own=given_by == "features")
         meaning = meaning_of(made) if reset_when is None and goal_when is None else None
         if meaning is not None:
@@ -175,6 +180,19 @@ def _usual_observer(env: Env, actions: Any, horizon: int, problem: str) -> Obser
     if known is not None and listed and known * len(actions) * horizon <= LARGEST:
         return Numbered(known, shares=known == SEEN)
     return observer_for(space, None, None, problem)
+
+
+def _with_history(observer: Observer, history: Any, actions: Any, problem: str) -> Observer:
+    """The observer of the last observations, if more than one is requested."""
+    n = whole(history, f"'history' of '{problem}'", 1, MOST)
+    if n == 1:
+        return observer
+    if observer.n_states is not None:
+        raise InvalidInput(
+            f"The 'history' of '{problem}' is for states that are vectors. Got history={n} for states that are counted "
+            "instead: observe=f makes vectors of observations."
+        )
+    return Recent(observer, n, actions if isinstance(actions, Box) else Choices(len(actions), actions))
 
 
 def _features_for(observer: Observer, features: Any, problem: str, *, own: bool) -> FeatureMap | None:

@@ -48,6 +48,16 @@ class Observer(ABC):
     def __call__(self, observation: Any) -> Any:
         """The state of an observation; raises `Unusable`."""
 
+    def check(self, observation: Any) -> None:
+        """Raise `Unusable` for an observation that cannot be read."""
+        self(observation)
+
+    def begin(self) -> None:  # noqa: B027 (only some remember)
+        """Forget what was before a reset."""
+
+    def acted(self, action: Any) -> None:  # noqa: B027
+        """Take in an action that is about to be taken."""
+
 
 class CountedObservations(Observer):
     """Observations that are numbers already: state = observation - start."""
