@@ -48,6 +48,7 @@ from resetfree.problems.operators import Automatic, Operator, Request
 from resetfree.problems.stepping import Step, SteppedProblem
 
 SEEDS = 2**31  # seeds of the environment's own randomness
+PENALTY = 0.5  # of the range of rewards: what a step that leads to a reset may lie outside of it without a note
 SHOWN = 8  # entries of an observation in a message
 WHY = {"start": "the run starts", "resume": "the run continues after an interruption"}
 
@@ -390,7 +391,7 @@ class GymProblem(SteppedProblem):
         """The reward of a step that leads to a reset, which has its own price, within [0, 1]."""
         within = min(max(found, 0.0), 1.0)
         self._excess = found - within
-        if within != found and not self._is_priced:
+        if abs(found - within) > PENALTY and not self._is_priced:
             self._is_priced = True
             self._note(
                 f"'{self.name}' gave the reward {value:g} in a step that led to a reset: it counts as {within:g}, as a "
