@@ -105,10 +105,11 @@ def test_few_combinations_of_whole_numbers_are_states_with_factors(space: Any, c
     assert problem.n_states == count + 1
     state = problem.perform_reset(0.5, "start")
     assert problem.factors is not None
-    low, high = rf.from_gym(Shown(space), states="vectors").low, problem.factors.values[state]
+    low, found = rf.from_gym(Shown(space), states="vectors").low, problem.factors.values[state]
+    assert low is not None
     assert len(problem.factors.parts) == len(low)
-    assert (high >= 0).all()
-    assert low + high == pytest.approx(flatten(space, problem.env.unwrapped.shown))  # type: ignore[attr-defined]
+    assert (found >= 0).all()
+    assert low + found == pytest.approx(flatten(space, problem.env.unwrapped.shown))  # type: ignore[attr-defined]
     assert rf.learn(problem, episodes=3).spec["primal"]["name"] == "rule-elimination"
 
 

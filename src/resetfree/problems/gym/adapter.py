@@ -134,7 +134,7 @@ class GymProblem(SteppedProblem):
             form = {"kind": "number", "first": int(counted.start), "count": int(counted.n)}
         if isinstance(self._observer, Recent):
             identity["history"] = self._observer.n
-            return Description(identity, {"kind": "vector", "space": {"shape": [len(self._observer.low)]}})
+            return Description(identity, {"kind": "vector", "space": {"shape": [len(self._observer.names)]}})
         if self.terms.function is not None:
             form["kind"] = f"function-{form['kind']}"
         return Description(identity, form, self.terms.function)

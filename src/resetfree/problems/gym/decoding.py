@@ -179,6 +179,6 @@ def _minigrid(env: Env) -> tuple[Decode, tuple[Factor, ...], tuple[str, ...]] | 
 
 
 def _kind(cell: Any) -> int:
-    """What is in a cell; doors are told apart by their state."""
+    """What is in a cell; doors are distinguished by their state."""
     kind = int(cell[0])
     return len(OBJECTS) - 3 + int(cell[2]) if kind == DOOR else kind

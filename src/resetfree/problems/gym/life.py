@@ -103,7 +103,7 @@ class Life:
         if self.limits == 1:
             return (
                 f"does not go on after its own time limit of {self.limit} steps (it {self.refused}): it restarts for "
-                "free then, which is no reset and is counted apart. To play longer lives, make it with a longer limit"
+                "free then, which is no reset and is counted apart. If it has an option for a longer limit, set it"
             )
         return f"has restarted for free {self.limits} times at its own time limit of {self.limit} steps"
 
