@@ -16,8 +16,8 @@ from resetfree.core.errors import EnvironmentFailed, InvalidInput, UnknownName
 from resetfree.problems.action_spaces import Box, Choices, Levels
 from resetfree.problems.blueprint import action_array, actions_from, plain_array
 from resetfree.problems.features import make_features
-from resetfree.problems.features.random_fourier import RandomFourier
-from resetfree.problems.features.user import UserFeatures
+from resetfree.problems.features.basis import UserFeatures
+from resetfree.problems.features.cosines import RandomFourier
 from resetfree.problems.gym.actions import learner_actions, list_actions
 from resetfree.problems.gym.observations import Numbered, observer_for
 from resetfree.problems.gym.rewards import Unusable

@@ -11,14 +11,13 @@ from gymnasium import spaces
 
 from resetfree.core.arguments import whole, words
 from resetfree.core.arrays import Floats
-from resetfree.core.errors import InvalidInput, ResetFreeError
-from resetfree.core.naming import imported, one_line
+from resetfree.core.errors import InvalidInput, ResetFreeError, imported, one_line
 from resetfree.core.settings import check, expect
 from resetfree.problems.action_spaces import Box, Choices
 from resetfree.problems.blueprint import LARGEST
 from resetfree.problems.features import FeatureMap, make_features
-from resetfree.problems.features.user import UserFeatures
-from resetfree.problems.finite.checks import Horizon
+from resetfree.problems.features.basis import UserFeatures
+from resetfree.problems.finite.transitions import Horizon
 from resetfree.problems.gym.actions import learner_actions
 from resetfree.problems.gym.adapter import GymProblem
 from resetfree.problems.gym.decoding import GRIDS, decoder_for

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.naming import one_line
+from resetfree.core.errors import one_line
 from resetfree.core.settings import expect
 from resetfree.problems.gym.making import Env
 from resetfree.problems.gym.rewards import Unusable

@@ -13,8 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from resetfree.core.arrays import Floats
-from resetfree.core.errors import InvalidInput
-from resetfree.core.naming import one_line
+from resetfree.core.errors import InvalidInput, one_line
 from resetfree.problems.action_spaces import Box
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Transitions

@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from resetfree.core.arrays import Floats
-from resetfree.core.naming import one_line
+from resetfree.core.errors import one_line
 from resetfree.core.settings import expect
 from resetfree.problems.gym.events import Decide
 
