@@ -72,12 +72,12 @@ def test_histories_are_parts_of_runs_policies_and_fingerprints(line: Any, tmp_pa
     again = rf.from_gym(line(length=3), horizon=9, history=2, reward_range=(0, 1))
     assert len(rf.learn(again, "uniform", resume=True, path=tmp_path / "a.rfrun", **{**given, "episodes": 12})) == 12
     log = [(np.zeros(2), 0, 0.0, False, False, np.zeros(2))]
-    with pytest.raises(InvalidInput, match="hold a history of observations and actions"):
+    with pytest.raises(InvalidInput, match="must be run files with the same history"):
         rf.learn(again, "uniform", data=[log], **given)
 
 
 def test_bad_input_is_one_sentence(line: Any) -> None:
-    with pytest.raises(InvalidInput, match="is for states that are vectors"):
+    with pytest.raises(InvalidInput, match="must be 1 for states that are counted"):
         rf.from_gym(line(observation="discrete"), history=2)
     with pytest.raises(InvalidInput, match="'history' of 'Line' must be an integer from 1 to 64"):
         rf.from_gym(line(), history=0)

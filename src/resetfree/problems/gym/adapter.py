@@ -306,11 +306,9 @@ class GymProblem(SteppedProblem):
 
     def recorded(self, observation: Any, reward: Any, terminated: bool, info: Mapping[str, Any]) -> Recorded:
         """State, reward and event of a step that was recorded elsewhere; the environment itself is not touched."""
-        if isinstance(self._observer, Recent):
-            raise InvalidInput(
-                f"States of '{self.name}' hold a history of observations and actions: its data must be run files with "
-                "the same history. Got single observations instead."
-            )
+        single = not isinstance(self._observer, Recent)
+        must = "be run files with the same history of observations and actions"
+        expect(single, f"data of '{self.name}'", must, got="single observations")
         try:
             if isinstance(self._observer, Numbered):
                 observation = typed(self.env.observation_space, observation)

@@ -186,11 +186,8 @@ def _with_history(observer: Observer, history: Any, actions: Any, problem: str) 
     n = whole(history, f"'history' of '{problem}'", 1, MOST)
     if n == 1:
         return observer
-    if observer.n_states is not None:
-        raise InvalidInput(
-            f"The 'history' of '{problem}' is for states that are vectors. Got history={n} for states that are counted "
-            "instead: observe=f makes vectors of observations."
-        )
+    must = "be 1 for states that are counted (observe=f makes vectors of observations)"
+    expect(observer.n_states is None, f"'history' of '{problem}'", must, n)
     return Recent(observer, n, actions if isinstance(actions, Box) else Choices(len(actions), actions))
 
 
