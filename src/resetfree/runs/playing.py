@@ -23,6 +23,7 @@ from resetfree.runs.file.ledger import Ledger
 from resetfree.runs.file.newfile import STOPPED, Contents, Ending, raise_unsaved
 from resetfree.runs.file.recorded import COLUMNS, EpisodeBuffer, columns_of
 from resetfree.runs.file.runfile import plain_row
+from resetfree.runs.flat_reward import note_flat
 from resetfree.runs.live.acting import RealTime, act
 from resetfree.runs.recall import TrainedPlayer
 from resetfree.runs.request import RunRequest
@@ -156,6 +157,8 @@ class _Playing:
             notice(watch, problem, self._asks)
             if self._asks:
                 game.s1, game.why = None, STUCK
+        elif watch.is_flat and not watch.sentence:  # a run that was stuck has heard more than this
+            note_flat(watch.flat, problem)
         game.stuck = watch.words
         if problem.noted:
             self._ledger.note(this.k, problem.noted, problem.saved())

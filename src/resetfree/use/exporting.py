@@ -22,7 +22,7 @@ from resetfree.core.errors import InvalidInput, ResetFreeError, RunError
 from resetfree.core.files import drafted
 from resetfree.core.state import pack, unpack
 from resetfree.players import discover
-from resetfree.problems.action_spaces import ActionSpace, Box, Choices
+from resetfree.problems.action_spaces import ActionSpace, Box, Choices, box_between
 from resetfree.problems.blueprint import LARGEST, action_array, bounds_from, features_from, plain_bounds, plain_features
 from resetfree.problems.contract import ChoicePolicy, Policy
 from resetfree.problems.features import Features
@@ -180,7 +180,7 @@ def _policy_from(arrays: Arrays) -> Predictor:
     if isinstance(rule, ChoicePolicy):
         space: ActionSpace = Choices(len(actions), actions)
     elif len(actions) == 2 and actions.dtype.kind == "f":
-        space = Box(actions[0, ...], actions[1, ...])
+        space = box_between(actions[0, ...], actions[1, ...])
     else:
         raise InvalidInput("its actions must be the two bounds of a box")
     _check_sizes(rule, sensor, horizon, space)

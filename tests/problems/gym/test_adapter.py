@@ -73,15 +73,28 @@ def test_truncation_is_not_a_reset_and_time_limits_are_lifted_at_any_depth() -> 
     assert "TimeLimit" not in str(rf.from_gym("gym:MountainCar-v0").env)
 
 
+class Person:
+    def perform(self, request: Request) -> Answer:
+        return Answer("a person")
+
+
 def test_a_limit_of_the_environment_s_own_is_ignored_until_it_raises(line: Any) -> None:
-    env = line()
-    env.own_limit = 20
-    problem = rf.from_gym(env, horizon=30)
-    *_, last = rf.simulate(problem, back_to_the_middle, 3, seed=0)
-    assert (env.steps, len(env.reset_calls)) == (90, 1)
-    env.fail[100] = ValueError("You must reset the env manually once truncate==True")
+    def stopped(**given: Any) -> tuple[Any, Any, Any]:
+        env = line()
+        env.own_limit = 20
+        problem = rf.from_gym(env, horizon=30, **given)
+        *_, last = rf.simulate(problem, back_to_the_middle, 3, seed=0)
+        assert (env.steps, len(env.reset_calls)) == (90, 1)
+        env.fail[100] = ValueError("You must reset the env manually once truncate==True")
+        return env, problem, last.next_start
+
+    _, problem, start = stopped(operator=Person())  # the environment itself cannot put back what an operator does
     with pytest.raises(EnvironmentFailed, match="after its own time limit, which only an option of the environment"):
-        problem.rollout(back_to_the_middle, last.next_start, np.full(30, 0.5))
+        problem.rollout(back_to_the_middle, start, np.full(30, 0.5))
+    env, problem, start = stopped()
+    with pytest.warns(Notice, match=r"does not go on after its own time limit of 99 steps \(it raised ValueError: You"):
+        episode = problem.rollout(back_to_the_middle, start, np.full(30, 0.5))
+    assert (len(episode.actions), episode.reset, len(env.reset_calls), problem.life.limits) == (30, False, 2, 1)
 
 
 def scripted(h: int, state: Any) -> NDArray[np.float64]:

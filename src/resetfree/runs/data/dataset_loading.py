@@ -22,7 +22,7 @@ from resetfree.core.settings import expect
 from resetfree.game.capabilities import StartsFromPolicy
 from resetfree.players import discover
 from resetfree.problems.contract import Episode, Note, Problem
-from resetfree.problems.gym.rewards import AS_THEY_ARE, learned, scaled
+from resetfree.problems.gym.rewards import AS_THEY_ARE, learned, scaled, usual
 from resetfree.runs.data.all_transitions import episodes_for
 from resetfree.runs.data.dataset import GivenData, check_fit, taught
 from resetfree.runs.data.logs import episodes_of, matched, unused
@@ -54,8 +54,8 @@ def gather(data: Any, problem: Problem, *more: Run) -> GivenData:
         raise InvalidInput("The 'data' of learn hold no transitions.")
     units, known = problem.units, problem.units is not None
     if units is None:
-        least, most = (float(end([end(one.rewards) for one in found])) for end in (np.min, np.max))
-        units = learned(least, most, final=False)
+        ends = [usual(one.rewards, one.reset) for one in found]
+        units = learned(min(low for low, _ in ends), max(high for _, high in ends), final=False)
         problem.restore({**problem.saved(), "units": np.array(units)})
         if units != AS_THEY_ARE:
             words = f"Rewards from {units[0]:g} to {units[1]:g} are scaled to [0, 1], as the data suggest."
