@@ -77,7 +77,10 @@ class EliminationState:
     @property
     def ahead(self) -> Ahead:
         """What plans count of all that follows the episode."""
-        return Ahead(self.long_run[0].after, self.long_run[0].most, self.toll()) if self.long_run else NOTHING_AHEAD
+        if not self.long_run:
+            return NOTHING_AHEAD
+        (one,) = self.long_run
+        return Ahead(one.after, one.most, self.toll(), one.again)
 
     def plan(self, s1: State, bonus: Bonus) -> Plan:
         """The optimistic plan inside the allowed actions."""

@@ -18,8 +18,10 @@ from resetfree.players.tabular.count_players import Ahead, Bonus, CountState
 from resetfree.problems.contract import Problem
 
 Objective: TypeAlias = Literal["episode", "long-run"]
-EPISODES = 100.0  # how many are looked ahead, on average
+EPISODES = float(__import__("os").environ.get("EPS","100"))  # how many are looked ahead, on average
 GAMMA = 1.0 - 1.0 / EPISODES
+import os
+QUIET = int(os.environ.get("QUIET","64"))
 SPAN = 1e-6  # of what changed, per step: then W differs from the fixed point by a constant
 
 
@@ -31,6 +33,7 @@ class LongRun:
     counted: NDArray[np.int64]  # [L, S, A] how often pairs were tried when W was last due
     n_allowed: int  # how many actions were allowed then
     moving: bool
+    quiet: int  # episodes in a row that tried no pair for the first time, and were not reset
     links: NDArray[np.int64]  # [m, m] how often a context followed another
     most: float = field(metadata={"saved": False})
 
@@ -43,6 +46,7 @@ class LongRun:
             counted=np.zeros_like(data.tried),
             n_allowed=-1,
             moving=False,
+            quiet=0,
             links=np.zeros((m, m), dtype=np.int64),
             most=most,
         )
@@ -57,8 +61,10 @@ class LongRun:
         self._link(round)
         layer = np.arange(n) if len(data.tried) > 1 else np.zeros(n, dtype=np.int64)
         pairs = (layer, episode.states[:n], episode.actions)
+        again = self.again
+        self.quiet = 0 if episode.reset or (self.counted[pairs] == 0).any() else self.quiet + 1
         n_allowed = int(np.count_nonzero(allowed))
-        if n_allowed != self.n_allowed or (data.tried[pairs] >= 2 * self.counted[pairs]).any():
+        if n_allowed != self.n_allowed or again != self.again or (data.tried[pairs] >= 2 * self.counted[pairs]).any():
             self.n_allowed, self.moving = n_allowed, True
             self.counted[:] = data.tried
         if not self.moving:
@@ -69,6 +75,11 @@ class LongRun:
         change = now[here] - self.after[here]
         self.moving = bool(len(change)) and float(np.ptp(change)) > SPAN * data.horizon
         self.after = now
+
+    @property
+    def again(self) -> int:
+        """How many tries say nothing yet: more after each time that was four times as quiet as the one before."""
+        return int(np.log2(self.quiet / QUIET) / 2.0) + 1 if self.quiet >= QUIET else 0
 
     def _link(self, round: Round) -> None:
         """Count which context followed."""

@@ -47,9 +47,10 @@ class Ahead(NamedTuple):
     after: Floats  # [S] the value of ending it there, or [0]: only the episode counts
     beyond: float  # the most that can be
     toll: Floats  # [L, S, A] what it costs to try a pair for the first time, or [0, 0, 0]: nothing
+    again: int  # pairs that were tried so often at most are tried as if for the first time
 
 
-NOTHING_AHEAD = Ahead(np.empty(0), 0.0, np.empty((0, 0, 0)))
+NOTHING_AHEAD = Ahead(np.empty(0), 0.0, np.empty((0, 0, 0)), 0)
 
 
 class Rows(NamedTuple):
@@ -73,6 +74,7 @@ def composite_step(
     cap: float,  # H - h
     beyond: float,  # the most that can come after the episode, 0 if only the episode counts
     toll: Floats,  # [R, A] what it costs to try a pair for the first time, or [0, 0]: nothing
+    again: int,  # pairs that were tried so often at most are tried as if for the first time
     v: Floats,  # values of the next step: those of successor t are at where[t], or at `grave` if it is a reset state
     v_r: Floats,
     v_c: Floats,
@@ -105,7 +107,7 @@ def composite_step(
         r = rows[k]
         for a in range(n_actions):
             n = c.tried[r, a] if r >= 0 else 0
-            if n == 0:
+            if n <= again:
                 q[a], q_r[a], q_c[a] = most, cap, 0.0
                 if len(toll) > 0 and r >= 0:
                     q[a] -= toll[r, a]
@@ -200,6 +202,7 @@ def composite_plan(
     after: Floats,  # [S] what comes after an episode that ends there, or [0]: nothing counts that does
     beyond: float,  # the most of that
     toll: Floats,  # [L, S, A] what it costs to try a pair for the first time, or [0, 0, 0]: nothing
+    again: int,  # pairs that were tried so often at most are tried as if for the first time
     policy: Floats,  # [H, S, A] out, one action each
     v: Floats,  # [S] out: V at step 1
     v_r: Floats,  # [S] out: V_r of the policy on the counts; what was never tried pays all and costs nothing
@@ -230,17 +233,8 @@ def composite_plan(
         bound = len(allowed) > 0 and h < n_transitions
         may = allowed[h if len(allowed) > 1 else 0] if bound else no_sets
         here, made = (row, c.known, prefer, may, stretch), (v, v_r, v_c, low, action)
-        composite_step(
-            rows,
-            h < n_transitions,
-            bonus,
-            float(horizon - h),
-            beyond if h < n_transitions else 0.0,
-            fee,
-            *ahead,
-            *here,
-            *made,
-        )
+        cap, after_all = float(horizon - h), (beyond if h < n_transitions else 0.0, fee, again)
+        composite_step(rows, h < n_transitions, bonus, cap, *after_all, *ahead, *here, *made)
         if h >= n_transitions and len(after) > 0:  # nothing moves: the next episode begins here, whatever is done
             v += after
         for s in range(n_states):
