@@ -18,10 +18,9 @@ from resetfree.players.tabular.count_players import Ahead, Bonus, CountState
 from resetfree.problems.contract import Problem
 
 Objective: TypeAlias = Literal["episode", "long-run"]
-EPISODES = float(__import__("os").environ.get("EPS","100"))  # how many are looked ahead, on average
+EPISODES = 20.0  # how many are looked ahead, on average
 GAMMA = 1.0 - 1.0 / EPISODES
-import os
-QUIET = int(os.environ.get("QUIET","64"))
+QUIET = 64  # episodes without news after which what was tried once is tried again
 SPAN = 1e-6  # of what changed, per step: then W differs from the fixed point by a constant
 
 
