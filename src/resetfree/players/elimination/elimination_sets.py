@@ -18,7 +18,7 @@ from resetfree.core.settings import NonNegative, Probability
 from resetfree.core.state import require, within
 from resetfree.game.capabilities import Proof
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
-from resetfree.players.elimination.long_run import LongRun, Objective
+from resetfree.players.elimination.long_run import CONTENT, LongRun, Objective
 from resetfree.players.requirements import check_episodes
 from resetfree.players.tabular.count_players import (
     BERNSTEIN,
@@ -92,7 +92,7 @@ class EliminationState:
 
     def toll(self) -> Floats:
         """[L, S, A] what it costs to try a pair for the first time, or [0, 0, 0]: nothing."""
-        return NOTHING_AHEAD.toll
+        return np.full(self.data.tried.shape, CONTENT * self.long_run[0].most)
 
     def learn(self, round: Round) -> bool:
         """Count the round; the sets change only with a new edge or a new reset state: returns whether there was one."""

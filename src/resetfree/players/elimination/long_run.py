@@ -18,9 +18,10 @@ from resetfree.players.tabular.count_players import Ahead, Bonus, CountState
 from resetfree.problems.contract import Problem
 
 Objective: TypeAlias = Literal["episode", "long-run"]
-EPISODES = 20.0  # how many are looked ahead, on average
+EPISODES = 100.0  # how many are looked ahead, on average
 GAMMA = 1.0 - 1.0 / EPISODES
 QUIET = 64  # episodes without news after which what was tried once is tried again
+CONTENT = 0.1  # share of the most that can be earned that no unknown place is sought for
 SPAN = 1e-6  # of what changed, per step: then W differs from the fixed point by a constant
 
 
@@ -43,7 +44,7 @@ class LongRun:
         return cls(
             after=np.full(data.tried.shape[1], most),
             counted=np.zeros_like(data.tried),
-            n_allowed=-1,
+            n_allowed=0,
             moving=False,
             quiet=0,
             links=np.zeros((m, m), dtype=np.int64),
@@ -82,7 +83,7 @@ class LongRun:
 
     def _link(self, round: Round) -> None:
         """Count which context followed."""
-        if len(self.links) > 1 and not round.episode.reset:
+        if len(self.links) > 1 and not round.episode.reset and round.episode.next_start is not None:
             n = len(self.after) // len(self.links)
             self.links[int(round.episode.states[-1]) // n, int(round.episode.next_start) // n] += 1
 

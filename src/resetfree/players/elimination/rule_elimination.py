@@ -29,7 +29,7 @@ from resetfree.players.elimination.landings import Edges, Landings, all_alike, f
 from resetfree.players.elimination.large_rules import LargeRuleState
 from resetfree.players.elimination.rule_class import cautious_sets, in_words, least_suspect, rows_of, rules_of
 from resetfree.players.requirements import TakesEpisodes
-from resetfree.players.tabular.count_players import NOTHING_AHEAD, TIE, Bonus
+from resetfree.players.tabular.count_players import TIE, Bonus
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.factors import Factors, has_factors
 
@@ -38,7 +38,7 @@ LARGEST = 2_000_000  # pairs up to which `auto` takes it: beliefs are kept about
 LOOKED_AT = 4  # from when a test is due, one plan of so many looks whether it has something to gain
 LIVING = 0.2  # share of the most that an episode could earn from which on tests can wait longer
 FEARED, TRUSTED = 2, 5  # states in which an action fell, and in which another was tried and never fell
-TOLL = 0.1  # episodes that it may cost to try another pair before one that is believed to be fatal
+TOLL = 5.0  # episodes that it may cost to try another pair before one that is believed to be fatal
 PATIENCE = 16  # a test of what is nearly certain waits at most so many times longer than one of what is not
 
 
@@ -212,7 +212,8 @@ class RuleState(EliminationState):
 
     def toll(self) -> Floats:
         """See `EliminationState`: what is suspected is tried later than what is not, and from farther away."""
-        return NOTHING_AHEAD.toll if self.beliefs is None else TOLL * self.data.horizon * self.beliefs.fatal
+        usual = super().toll()
+        return usual if self.beliefs is None else usual + TOLL * self.data.horizon * self.beliefs.fatal
 
     def _usual(self, plan: Plan) -> float:
         """The value that a plan promises for an episode; where it looks beyond, on average."""
@@ -310,7 +311,7 @@ class RuleElimination(TakesEpisodes, EliminationPlayer):
 
     moves: "pairs": danger is that of an action in a state. "relative": what actions do to the factors of a state in one
       place is used in others, and danger may belong to where they lead; the second bound is larger (docs/rules.md).
-    scale, width, pooled, ties, noise, p: see `support-elimination`.
+    scale, width, pooled, ties, noise, p, objective: see `support-elimination`.
 
     >>> import resetfree as rf
     >>> run = rf.learn("grid-v0", "rule-elimination", episodes=200)

@@ -184,7 +184,7 @@ class SharedElimination(TakesEpisodes, EliminationPlayer):
     if twins differ: which of the allowed actions is taken plays no part in the proof. Without twins (one task, pooled
     counts), and on problems that are too large for tables, it is support elimination.
 
-    scale, width, pooled, ties, noise, p: see `support-elimination`.
+    scale, width, pooled, ties, noise, p, objective: see `support-elimination`.
 
     >>> import resetfree as rf
     >>> [int(rf.learn("doors-v0", player, episodes=200).realised_resets[-1])
