@@ -39,10 +39,10 @@ class LongRun:
 
     @classmethod
     def nothing(cls, problem: Problem, data: CountState) -> LongRun:
-        """No data yet: the most may follow everywhere."""
+        """No data yet: what an unknown place promises may follow everywhere."""
         most, m = GAMMA * problem.horizon / (1.0 - GAMMA), problem.n_contexts
         return cls(
-            after=np.full(data.tried.shape[1], most),
+            after=np.full(data.tried.shape[1], (1.0 - CONTENT) * most),
             counted=np.zeros_like(data.tried),
             n_allowed=0,
             moving=False,
