@@ -91,7 +91,8 @@ def test_the_far_gold_of_the_default_problem() -> None:
 
 @pytest.mark.parametrize("name", ["grid-v0", "doors-v0", "contexts-v0"])
 def test_it_is_resumed_bit_for_bit(name: str, tmp_path: Path) -> None:
-    whole, asked = rf.learn(name, episodes=150, seed=1), {"episodes": 150, "seed": 1, "path": tmp_path / "run.rfrun"}
+    whole = rf.learn(name, episodes=150, seed=1)
+    asked: Any = {"episodes": 150, "seed": 1, "path": tmp_path / "run.rfrun"}
     rf.learn(name, max_resets=2, **asked)
     parts = rf.learn(name, resume=True, **asked)
     assert parts.spec["primal"]["settings"]["objective"] == "long-run"

@@ -19,7 +19,7 @@ from resetfree.theory.oracle.long_run_fractions import long_run_exactly
 
 def moves(*rows: list[int], n: int) -> np.ndarray:
     """[S, A, S] deterministic: where each action of each state leads."""
-    return np.eye(n)[np.array(rows)]
+    return np.asarray(np.eye(n)[np.array(rows)])
 
 
 def agreed(mdp: rf.FiniteMDP) -> np.ndarray:
@@ -74,7 +74,7 @@ def test_a_periodic_chain_and_classes_of_which_the_start_decides() -> None:
 def test_only_what_is_safe_for_ever_counts() -> None:
     """State 1 pays 1 and is safe for an episode of two steps, but the only way on from it is a reset."""
     P = moves([0, 1], [2, 2], [3, 3], [3, 3], n=4)
-    mdp = rf.FiniteMDP(P, [[0.1, 0.1], [1, 1], [1, 1], [0, 0]], [False, False, False, True], horizon=2)
+    mdp = rf.FiniteMDP(P, [[0.1, 0.1], [1.0, 1.0], [1.0, 1.0], [0.0, 0.0]], [False, False, False, True], horizon=2)
     assert rf.solve(mdp).value[1] > 0 or not rf.solve(mdp).feasible[2]
     assert agreed(mdp) == pytest.approx([0.1, np.nan, np.nan, np.nan], nan_ok=True)
 

@@ -233,8 +233,8 @@ def composite_plan(
         bound = len(allowed) > 0 and h < n_transitions
         may = allowed[h if len(allowed) > 1 else 0] if bound else no_sets
         here, made = (row, c.known, prefer, may, stretch), (v, v_r, v_c, low, action)
-        cap, after_all = float(horizon - h), (beyond if h < n_transitions else 0.0, fee, again)
-        composite_step(rows, h < n_transitions, bonus, cap, *after_all, *ahead, *here, *made)
+        cap, more = float(horizon - h), beyond if h < n_transitions else 0.0
+        composite_step(rows, h < n_transitions, bonus, cap, more, fee, again, *ahead, *here, *made)
         if h >= n_transitions and len(after) > 0:  # nothing moves: the next episode begins here, whatever is done
             v += after
         for s in range(n_states):
