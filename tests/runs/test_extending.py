@@ -21,7 +21,7 @@ from resetfree.runs.replay_whole import whole_run
 from resetfree.show.cli import main
 from resetfree.show.studio.files import RunFolder
 from resetfree.show.studio.following import Following
-from resetfree.show.studio.scenes import scene_of
+from resetfree.show.studio.frames import scene_of
 from resetfree.studies.engines.batched import play_batch
 from resetfree.theory.certificates import RATES
 

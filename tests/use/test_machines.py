@@ -25,7 +25,7 @@ from resetfree.show.cli import main
 from resetfree.show.studio.files import RunFolder
 from resetfree.show.studio.following import Following
 from resetfree.show.studio.sessions import Sessions
-from resetfree.theory.certificates.statement_checks import CLAIM
+from resetfree.theory.certificates.record import CLAIM
 from resetfree.use import read_policy
 
 PENDULUM = "gym:InvertedPendulum-v5"

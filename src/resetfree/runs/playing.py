@@ -32,7 +32,7 @@ from resetfree.runs.resuming import checkpoint_of, restore, start_type
 from resetfree.runs.session import Callbacks, OpenRun, Session
 from resetfree.runs.setup import Setup, rounds_of
 from resetfree.runs.stuck import STUCK, WHEN_STUCK, notice
-from resetfree.theory.oracle.exact import evaluator_of
+from resetfree.theory.oracle import evaluator_of
 
 REWARD = COLUMNS.index("reward")
 LEAST_REST = 20  # checkpoints of a large state take at most 1 / LEAST_REST of the time

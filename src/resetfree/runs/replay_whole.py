@@ -37,7 +37,7 @@ from resetfree.runs.result import Run
 from resetfree.runs.resuming import SAVED, saved_plans
 from resetfree.runs.setup import Setup, as_timed, least_bound, prepare, rounds_of
 from resetfree.runs.statements import BROKEN, ROLES
-from resetfree.theory.oracle.exact import evaluator_of
+from resetfree.theory.oracle import evaluator_of
 
 ROUNDS = "both players play every round again as it is recorded, bit for bit (rounds that differ)"
 ACTIONS = "every action on record is that of its plan, of the state on record and of chance (rounds that differ)"

@@ -29,7 +29,7 @@ from resetfree.runs.file.recorded import ReplayedProblem, checked
 from resetfree.runs.file.runfile import Checkpoint, encode_start
 from resetfree.runs.session import IN_CALLBACK
 from resetfree.runs.setup import Setup, rounds_of
-from resetfree.theory.oracle.exact import evaluator_of
+from resetfree.theory.oracle import evaluator_of
 
 SAVED = "timing"  # the name of the plans among the arrays of a checkpoint
 STARTS = ("fell", "life", "ahead")  # what is kept of a `DelayedGame` besides the plans

@@ -12,7 +12,7 @@ from tests.players.elimination.test_support_elimination import resets_of
 
 import resetfree as rf
 from resetfree.game.contract import Plan, Round
-from resetfree.players.dual.constant_penalty import ConstantPenalty
+from resetfree.players.dual.penalties import ConstantPenalty
 from resetfree.players.elimination.shared_elimination import (
     DOUBT,
     Falls,

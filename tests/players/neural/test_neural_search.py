@@ -17,7 +17,7 @@ import resetfree as rf
 from resetfree.core.errors import InvalidInput
 from resetfree.core.state import load, replay
 from resetfree.game.replay_buffer import empty_buffer
-from resetfree.players.dual.constant_penalty import ConstantPenalty
+from resetfree.players.dual.penalties import ConstantPenalty
 from resetfree.players.neural import network_search as word
 from resetfree.players.neural.actor_critic import (
     DISCOUNT,

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resetfree.show.cli import progress
+from resetfree.show.cli.common import duration
 from resetfree.show.cli.progress import Tally, resets_line
-from resetfree.show.cli.wording import duration
 from resetfree.theory.certificates.anytime import resets_upper
 
 

@@ -270,7 +270,7 @@ def test_fixed_penalty() -> None:
 
 
 def rf_penalty(C: float) -> Any:
-    from resetfree.players.dual.constant_penalty import ConstantPenalty
+    from resetfree.players.dual.penalties import ConstantPenalty
 
     return ConstantPenalty(C=C)
 

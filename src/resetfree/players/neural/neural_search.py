@@ -38,14 +38,13 @@ from resetfree.players.neural.schedule import (
 )
 from resetfree.players.neural.skip_policy import SkipPolicy, skip_policy
 from resetfree.players.neural.world_model import rescaled
-from resetfree.players.requirements import CHARGE, for_machines, networks_installed
+from resetfree.players.requirements import CHARGE, for_machines, for_networks, networks_installed
 from resetfree.problems.action_spaces import Box
 from resetfree.problems.contract import Episode, Problem, State
 
 MANY = 60_000  # weights of a member from which on less is computed at each step, lest the machine wait
 LEAST_WORK = 0.2  # of the usual
 LEARNING, NOISE, PLANNING = 11, 12, 13  # purposes of random numbers
-NUMBERS = 8  # in a state, beyond which `auto` has networks learn where they are installed
 
 
 @dataclass(frozen=True)
@@ -209,7 +208,7 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
     def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
         """Machines with more than a few numbers in a state, where the extra is installed."""
         offer = for_machines(problem, 2.5, "")
-        if offer is None or problem.low is None or len(problem.low) <= NUMBERS or not networks_installed():
+        if offer is None or problem.low is None or not (for_networks(problem) and networks_installed()):
             return None
         why = f"states are vectors of {len(problem.low)} and actions {problem.actions}; networks learn the motion and "
         why += (

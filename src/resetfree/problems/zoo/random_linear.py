@@ -92,7 +92,7 @@ def random_linear(
 
     epsilon: the share of dynamics and rewards that is drawn for each pair alone, and so is not linear in phi. Rows move
     within the live states: what is safe stays safe. P is within 2 epsilon of a linear one (sum over s'), r within
-    epsilon; `theory.assumptions.misspecification` measures both.
+    epsilon; `theory.assumptions.linearity` measures both.
     """
     twin = drifting(n_states, n_actions, d, horizon, seed, risk_pays=risk_pays, stationary=True)
     if epsilon == 0.0:

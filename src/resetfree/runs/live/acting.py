@@ -53,7 +53,7 @@ from resetfree.runs.resuming import start_type
 from resetfree.runs.session import OpenRun
 from resetfree.runs.setup import Setup, rounds_of
 from resetfree.runs.stuck import STUCK, WHEN_STUCK, advised
-from resetfree.theory.oracle.exact import evaluator_of
+from resetfree.theory.oracle import evaluator_of
 
 MAX_STALENESS = 100  # rounds
 LONG = 60.0  # seconds of waiting after which a message is due

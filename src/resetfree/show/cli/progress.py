@@ -27,10 +27,10 @@ from resetfree.problems.operators import Answer, Operator, Request
 from resetfree.runs.file.ledger import read, read_spec_of
 from resetfree.runs.foresight import meant
 from resetfree.runs.result import Run
-from resetfree.show.cli.wording import duration
+from resetfree.show.cli.common import duration
 from resetfree.studies.engines.runner import Count
 from resetfree.theory.certificates.anytime import resets_upper
-from resetfree.theory.certificates.statement_checks import UNKNOWN
+from resetfree.theory.certificates.record import UNKNOWN
 
 EVERY = 0.1  # seconds between two pictures
 REDRAWN = 4  # times per second, at least
