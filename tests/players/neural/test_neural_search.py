@@ -200,7 +200,7 @@ def test_many_learners_are_each_of_them() -> None:
     rows = Rows(z, action, change, reward, np.zeros(64, np.float32))
     count, work = np.int32(64), Work(np.uint32(3), np.uint32(0), np.int32(2), np.int32(2))
     one = learn(tree, rows, count, AIM, work, sizes=SIZES)
-    mapped = jax.vmap(lambda tree, rows: learn_from(tree, rows, count, AIM, work, SIZES))
+    mapped: Any = jax.vmap(lambda tree, rows: learn_from(tree, rows, count, AIM, work, SIZES))
     both = mapped(*(jax.tree.map(lambda part: np.stack([part, part]), parts) for parts in (tree, rows)))
     for name in ("model", "actor", "critics"):
         for a, b, before in zip(*map(jax.tree.leaves, (one[name], both[name], tree[name])), strict=True):
