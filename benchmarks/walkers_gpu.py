@@ -26,7 +26,7 @@ import numpy as np
 
 from resetfree.game.replay_buffer import ReplayBuffer
 from resetfree.players.neural.actor_critic import Aim, Sizes, Work, fresh_learner, learn_from
-from resetfree.players.neural.experience import StoredRows, bounded, found_scales, is_refit
+from resetfree.players.neural.experience import ScaledRows, bounded, found_scales, is_refit
 from resetfree.players.neural.planning import plan_from
 from resetfree.players.neural.schedule import (
     EARLY,
@@ -68,7 +68,7 @@ class Learner:
     schedule: Schedule
     box: Box
     buffer: ReplayBuffer
-    stored: StoredRows = field(default_factory=StoredRows)
+    stored: ScaledRows = field(default_factory=ScaledRows)
     progress: Progress = field(default_factory=Progress)
     states: list[Any] = field(default_factory=list)
     actions: list[Any] = field(default_factory=list)

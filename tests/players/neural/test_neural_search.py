@@ -36,7 +36,7 @@ from resetfree.players.neural.actor_critic import (
     utility,
     worst_values,
 )
-from resetfree.players.neural.experience import StoredRows, bounded, found_scales, thresholds
+from resetfree.players.neural.experience import ScaledRows, bounded, found_scales, thresholds
 from resetfree.players.neural.neural_search import NeuralSearch
 from resetfree.players.neural.planned_policy import NoisePolicy, PlannedPolicy
 from resetfree.players.neural.planning import plan_from, values_of
@@ -91,7 +91,7 @@ def test_what_is_learned_from_by_hand() -> None:
     for one in (episode(False), episode(True)):
         rows.add(one)
     scales = bounded(rows, rows.n, found_scales(rows, rows.n, first_scales(2)))
-    stored = StoredRows()
+    stored = ScaledRows()
     stored.add(rows, 3, scales, box)
     assert stored.n == 2
     stored.add(rows, 6, scales, box)
@@ -153,7 +153,7 @@ def test_values_and_targets_are_those_of_the_legend() -> None:
         np.testing.assert_allclose(found[1][t], falls, rtol=1e-4)
 
 
-def test_a_plan_is_worth_more_than_the_actor_alone() -> None:
+def test_a_plan_has_a_larger_value_than_the_actor_alone() -> None:
     tree, none = learner(), np.zeros((4, 1), np.float32)
     gains = []
     for i, z in enumerate(np.random.default_rng(2).normal(size=(4, 2)).astype(np.float32)):
@@ -161,7 +161,8 @@ def test_a_plan_is_worth_more_than_the_actor_alone() -> None:
         both = values_of(tree, z, np.stack([none, offsets]), AIM, SIZES.members)
         gains.append(float(both[1] - both[0]))
         np.testing.assert_allclose(action, np.clip(action_of(tree["actor"], z) + offsets[0], -1, 1), rtol=1e-5)
-    assert min(gains) > 0.0
+    assert min(gains) > -1e-3
+    assert np.mean(gains) > 0.5
 
 
 def rows_of(rewards: Any, falls: tuple[int, ...] = ()) -> Any:

@@ -28,7 +28,7 @@ else:
     jax, jnp, optax = Deferred("jax"), Deferred("jax.numpy"), Deferred("optax")
 
 DISCOUNT, FALL_DISCOUNT, LAMBDA = 0.99, 0.995, 0.95
-SATIATED = 0.5  # how much less reward beyond the cap is worth than at it, as a part of the weight
+SATIATED = 0.5  # the weight of reward beyond the cap, against it, as a part of that below
 VALUES = 30.0  # units of utility in an output of a critic
 LOSS = 5.0  # units of utility in the actor's loss
 ACTOR_RATE, MOST_GRADIENT = 5e-4, 0.5
@@ -46,7 +46,7 @@ class Aim(NamedTuple):
     base: Any  # the reward that counts 0
     unit: Any  # the range of rewards
     weight: Any  # of rewards beside falls
-    cap: Any  # the reward beyond which more is worth less
+    cap: Any  # the reward beyond which more counts less
     price: Any  # of a fall, in the unit of rewards
     pessimism: Any  # deviations over members; negative where disagreement is sought
     spread: Any  # deviation of the planner's first samples, on [-1, 1]

@@ -92,7 +92,7 @@ def thresholds(low: Floats, high: Floats, falls: Floats) -> tuple[Floats, Floats
 
 
 @dataclass
-class StoredRows:
+class ScaledRows:
     """The rows of a replay buffer on one scale, computed once each."""
 
     scales: Scales | None = None

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from resetfree.core.state import require, within
 from resetfree.game.capabilities import Decision
 from resetfree.game.replay_buffer import ReplayBuffer
-from resetfree.players.neural.experience import StoredRows
+from resetfree.players.neural.experience import ScaledRows
 from resetfree.players.neural.networks import NeuralState
 from resetfree.players.neural.schedule import Progress
 from resetfree.problems.features._scaling import Scaling
@@ -38,7 +38,7 @@ class NetworkSearchState(NeuralState):
     trained: int = 0  # rows that the networks have learned from
     # [m, 2] round and index in WORDS of each decision
     decisions: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 2), np.int64), metadata={"grows": (0,)})
-    stored: StoredRows = field(default_factory=StoredRows, metadata={"saved": False})
+    stored: ScaledRows = field(default_factory=ScaledRows, metadata={"saved": False})
 
     def check_loaded(self) -> None:
         """Raise InvalidInput unless counters and decisions can be those of a run."""

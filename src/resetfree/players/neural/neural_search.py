@@ -59,7 +59,7 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
 
     While nothing has ever been reset, the mean over members plus half their deviation counts: disagreement is sought.
     From the first reset on, their deviation is subtracted, the weight of rewards grows from 0 within 3,000 steps,
-    rewards beyond a cap are worth less, and a machine that stands and earns no more is made bolder (see `schedule`).
+    rewards beyond a cap count less, and a machine that stands and earns no more is made bolder (see `schedule`).
 
     Nothing is proved; sizes and rates were found by trying (docs/machines.md).
 

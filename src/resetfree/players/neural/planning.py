@@ -39,8 +39,8 @@ def values_of(tree: Tree, z: Any, offsets: Any, aim: Aim, members: int) -> Any:
 
     def one(carry: Any, now: Any) -> Any:
         z, alive, value = carry
-        offset, t = now
-        a = jnp.clip(action_of(tree["actor"], z) + offset, -1.0, 1.0)
+        change, t = now
+        a = jnp.clip(action_of(tree["actor"], z) + change, -1.0, 1.0)
         after, reward, fall = stepped(model, scales, z, a, 0.0)
         earned = DISCOUNT**t * (1.0 - fall) * utility(reward, aim)
         return (after, alive * (1.0 - fall), value + alive * (earned - FALL_DISCOUNT**t * aim.price * fall)), None

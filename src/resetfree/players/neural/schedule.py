@@ -2,7 +2,7 @@
 
 Rewards have no scale of their own: they are measured in their range in the first steps (`unit`), from their median then
 (`base`). While nothing has ever fallen, disagreement of the ensemble is sought. From the first fall on, the weight of
-rewards beside falls grows from 0 with the steps, and rewards beyond a cap are worth less. A learner that neither falls
+rewards beside falls grows from 0 with the steps, and rewards beyond a cap count less. A learner that neither falls
 nor earns more becomes bolder, and one that falls again more careful: `boldness` is a factor of the weight, and its root
 one of the planner's deviation and the inverse of the pessimism.
 """
@@ -45,7 +45,7 @@ class Schedule:
     begin: int = 200  # steps of smooth noise before anything is learned
     gentle: float = 0.15  # deviation of that noise; while nothing falls, it grows
     ramp: int = 3000  # steps from the first fall in which the weight of rewards grows to 1
-    cap: float = 1.0  # ranges above the first rewards, from which on more is worth less
+    cap: float = 1.0  # ranges above the first rewards, from which on more counts less
     settled: int = 2000  # steps from which on the units of rewards stay
     pessimism: float = 1.0
     optimism: float = 0.5  # while nothing has fallen
