@@ -42,8 +42,8 @@ from resetfree.players.requirements import CHARGE, for_machines, for_networks, n
 from resetfree.problems.action_spaces import Box
 from resetfree.problems.contract import Episode, Problem, State
 
-MANY = 60_000  # weights of a member from which on less is computed at each step, lest the machine wait
-LEAST_WORK = 0.2  # of the usual
+MANY = 40_000  # weights of a member from which on less is computed at each step, lest the machine wait
+LEAST_WORK = 0.1  # of the usual
 LEARNING, NOISE, PLANNING = 11, 12, 13  # purposes of random numbers
 
 
