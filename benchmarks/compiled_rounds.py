@@ -21,8 +21,7 @@ from resetfree.players.linear.ridge import Regression, learn_counted, softmax_pl
 from resetfree.players.tabular.counts import Counts, count
 from resetfree.problems.contract import Problem
 from resetfree.problems.finite.backward import Model, evaluate
-from resetfree.problems.finite.mdp import FiniteProblem, model_behind
-from resetfree.problems.finite.rollout import roll
+from resetfree.problems.finite.mdp import FiniteProblem, model_behind, roll
 from resetfree.theory.proved_widths import DeterminantWidth, IntervalWidth
 
 # Rounds of Algorithm 1 on a small finite problem: planned, played, evaluated and learned in compiled code.

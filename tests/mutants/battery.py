@@ -32,7 +32,7 @@ from resetfree.players.elimination.support_elimination import SupportElimination
 from resetfree.players.linear.linear_ucb import LinearUCB
 from resetfree.players.tabular.references import BestResponse
 from resetfree.players.tabular.ucbvi import UCBVI
-from resetfree.problems.finite.safe_sets import SafeSets
+from resetfree.problems.finite.safety import SafeSets
 from resetfree.runs.file import runfile
 from resetfree.runs.replay_whole import whole_run
 from resetfree.theory import theorems

@@ -13,7 +13,7 @@ import pytest
 
 import resetfree as rf
 from resetfree.core.errors import InvalidInput, RunError
-from resetfree.game.planned import depends_on_length
+from resetfree.game.contract import depends_on_length
 from resetfree.players import discover, make_player
 from resetfree.problems.action_spaces import Choices
 from resetfree.runs.file.ledger import read, read_spec_of

@@ -16,7 +16,7 @@ import pytest
 from tests.studies.common import SMALL, assert_alone, fragile, resumed_at, started
 
 from resetfree.core.errors import InvalidInput, RunError, UnknownName
-from resetfree.core.lock import WriterLock
+from resetfree.core.files import WriterLock
 from resetfree.studies import Count, StudyStopped, SweepFolder, run_sweep
 from resetfree.studies import trial as trials
 from resetfree.studies.engines import runner

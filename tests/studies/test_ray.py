@@ -16,7 +16,7 @@ import pytest
 from tests.studies.common import SMALL, assert_alone, fragile, hearing, resumed_at, started
 
 from resetfree.core.errors import RunError
-from resetfree.core.ray_cluster import on_loopback
+from resetfree.core.extras import on_loopback
 from resetfree.runs.file.ledger import read
 from resetfree.studies import Count, StudyStopped, SweepFolder, SweepPlan, parse_plan, run_sweep
 from resetfree.studies.engines import on_ray

@@ -13,7 +13,7 @@ from scipy.optimize import linprog, minimize, nnls
 
 import resetfree as rf
 from resetfree import AssumptionViolated, FiniteMDP, InvalidInput, NotCertifiable
-from resetfree.problems.finite.contexts import with_contexts
+from resetfree.problems.finite.composed import with_contexts
 from resetfree.problems.finite.safety import RESTART, START
 from resetfree.theory.assumptions import (
     AssumptionReport,

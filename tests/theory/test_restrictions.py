@@ -27,7 +27,7 @@ import resetfree as rf
 from resetfree.core.certificate import Certificate
 from resetfree.core.errors import InvalidInput
 from resetfree.players.linear.linear_ucb import LinearUCB
-from resetfree.problems.finite.safe_sets import SafeSets
+from resetfree.problems.finite.safety import SafeSets
 from resetfree.theory import theorems
 from resetfree.theory.assumptions import linearity
 from resetfree.theory.assumptions.linearity import (

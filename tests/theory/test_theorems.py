@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 import resetfree as rf
 from resetfree import AssumptionViolated, InvalidInput
-from resetfree.problems.finite.safe_sets import SafeSets
+from resetfree.problems.finite.safety import SafeSets
 from resetfree.problems.finite.tabular_policy import random_policy, uniform
 from resetfree.theory import theorems
 from resetfree.theory.lemmas import no_attained_multiplier, no_shared_optimum_above_zero

@@ -13,7 +13,7 @@ import resetfree as rf
 from resetfree.game.loop import begin, play
 from resetfree.players.dual.penalties import ConstantPenalty
 from resetfree.players.linear.linear_ucb import LinearUCB
-from resetfree.problems.finite.safe_sets import safe_sets
+from resetfree.problems.finite.safety import safe_sets
 from resetfree.theory.certificates import RATES, certify
 from resetfree.theory.certificates.anytime import resets_upper
 from resetfree.theory.proved_widths import EACH_SUM, IntervalWidth, interval_width, kl_lower, kl_upper, overestimates

@@ -15,7 +15,7 @@ from tests.runs.forging import forge
 
 import resetfree as rf
 from resetfree.core.errors import InvalidInput, RunError
-from resetfree.core.npz import pack
+from resetfree.core.state import pack
 from resetfree.problems.action_spaces import Box
 from resetfree.problems.contract import Episode
 from resetfree.problems.tanh_policy import TanhPolicy

@@ -29,8 +29,7 @@ from resetfree.problems.stepping import playable
 from resetfree.problems.world import World
 from resetfree.runs.data.dataset import read_data, taught
 from resetfree.runs.file import runfile
-from resetfree.runs.file.columns import COLUMNS, TIMING, columns_of
-from resetfree.runs.file.recorded import ReplayedProblem
+from resetfree.runs.file.recorded import COLUMNS, TIMING, ReplayedProblem, columns_of
 from resetfree.runs.playing import timing_of
 from resetfree.runs.request import Who
 from resetfree.runs.result import Run

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from resetfree.core import state
 from resetfree.core.errors import InvalidInput, RunError
 from resetfree.core.plain_tree import decode, encode
+from resetfree.game.contract import depends_on_length
 from resetfree.game.delayed import DelayedGame, HeldPlan, reset_chance
 from resetfree.game.loop import Game
-from resetfree.game.planned import depends_on_length
 from resetfree.problems.blueprint import check_start
 from resetfree.problems.contract import Note, Problem
 from resetfree.runs.file.ledger import Ledger

@@ -17,12 +17,10 @@ from resetfree.game.loop import DIRECT, FEEDBACK, Direct, Game, begin, play
 from resetfree.players import Role, discover, make_player, player_class
 from resetfree.players import settings as defaults_of
 from resetfree.players.method import paired
-from resetfree.problems.blueprint import blueprint
+from resetfree.problems.blueprint import blueprint, describe, plain_model
 from resetfree.problems.continuum import continuum_behind
 from resetfree.problems.contract import Note, Problem, State
-from resetfree.problems.fingerprint import describe
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.model_data import plain_model
 from resetfree.problems.registry import PROBLEMS
 from resetfree.problems.world import World
 from resetfree.runs.request import GROUPS, Settings, Who

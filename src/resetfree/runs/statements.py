@@ -17,8 +17,8 @@ from resetfree.core.arguments import shown, words
 from resetfree.core.errors import ResetFreeError, RunError
 from resetfree.game.contract import Statement
 from resetfree.players import Role, player_class
+from resetfree.problems.blueprint import describe
 from resetfree.problems.contract import Problem
-from resetfree.problems.fingerprint import describe
 from resetfree.theory.certificates.record import UNKNOWN, Record
 
 Spec: TypeAlias = dict[str, Any]

@@ -20,7 +20,7 @@ from resetfree.core.certificate import Certificate, over_rounds
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import PositiveInt, Probability, Rule, check
 from resetfree.problems.finite.backward import exponential_weights
-from resetfree.problems.finite.contexts import with_contexts
+from resetfree.problems.finite.composed import with_contexts
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.registry import make
 from resetfree.theory.oracle.dynamic_programming import Solution, Values, best_response, evaluate, solve, temptation

@@ -60,7 +60,7 @@ from numpy.typing import NDArray
 from resetfree.core.arrays import Bools, Floats
 from resetfree.core.compiled import jit
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.finite.safe_sets import safe_sets
+from resetfree.problems.finite.safety import safe_sets
 from resetfree.theory.certificates.anytime import DELTA, resets_upper
 from resetfree.theory.proved_widths import IntervalWidth, kl_lower, kl_upper, radius_at
 

@@ -24,7 +24,7 @@ from resetfree.players.elimination.shared_elimination import (
 )
 from resetfree.players.elimination.support_elimination import SupportElimination
 from resetfree.problems.contract import Episode
-from resetfree.problems.finite.contexts import with_contexts
+from resetfree.problems.finite.composed import with_contexts
 
 FREE = ConstantPenalty(C=0.0)
 

@@ -15,7 +15,7 @@ from resetfree.game.contract import Plan, Round
 from resetfree.players.dual.penalties import ConstantPenalty
 from resetfree.players.elimination.elimination_sets import EliminationState
 from resetfree.players.elimination.support_elimination import SupportElimination
-from resetfree.problems.finite.safe_sets import safe_sets
+from resetfree.problems.finite.safety import safe_sets
 from resetfree.theory.assumptions import largest_closed_set, unsafe_pairs
 
 Bools = NDArray[np.bool_]

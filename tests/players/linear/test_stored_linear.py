@@ -21,7 +21,7 @@ from resetfree.players.tabular.references import Uniform
 from resetfree.players.testing.battery import check_primal
 from resetfree.players.testing.trial_problems import Plane, Scripted, corners, equal, same_round, saved_and_loaded
 from resetfree.problems.contract import Episode, Problem
-from resetfree.problems.features.random_fourier import RandomFourier
+from resetfree.problems.features.cosines import RandomFourier
 from resetfree.theory.oracle import quadrature
 
 Floats = NDArray[np.float64]

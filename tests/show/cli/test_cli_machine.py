@@ -23,12 +23,10 @@ from tests.show.studio.serving import until
 
 from resetfree.core.errors import InvalidInput
 from resetfree.problems.machines import cart_pole
-from resetfree.problems.operators.lever import pull
-from resetfree.problems.remote.addresses import open_wire
-from resetfree.problems.remote.lever_key import LeverKey
+from resetfree.problems.operators.lever import LeverKey, pull
 from resetfree.problems.remote.machine_client import MachineClient
 from resetfree.problems.remote.packets import Kind, packet
-from resetfree.problems.remote.wires import UdpPort
+from resetfree.problems.remote.wires import UdpPort, open_wire
 
 LONG = 120.0  # seconds that a busy computer may need for anything
 FLOOD = 100_000

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import resetfree as rf
-from resetfree.problems.finite.safe_sets import safe_sets
+from resetfree.problems.finite.safety import safe_sets
 from resetfree.show.studio.catalogue import TEMPLATES, catalogue, check_grid, options_of
 from resetfree.theory.assumptions import close, feasibility, largest_closed_set, reachable_starts
 

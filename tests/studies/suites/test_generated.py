@@ -13,7 +13,7 @@ from tests.problems.zoo.test_registered import possible_starts
 import resetfree as rf
 from resetfree.players.linear.linear_ucb import LinearUCB
 from resetfree.players.method import Method, penalised
-from resetfree.problems.fingerprint import fingerprint
+from resetfree.problems.blueprint import fingerprint
 from resetfree.problems.zoo import generated
 from resetfree.problems.zoo.generated import FAMILIES, acceptable, drawn_problem, family_of
 from resetfree.show.cli.bench import _methods

@@ -14,7 +14,7 @@ import pytest
 from resetfree.core.errors import InvalidInput, RunError, UnknownName
 from resetfree.players.method import Method, Setting, penalised
 from resetfree.players.tabular.references import Uniform
-from resetfree.problems.fingerprint import fingerprint
+from resetfree.problems.blueprint import fingerprint
 from resetfree.problems.finite.mdp import FiniteProblem
 from resetfree.runs.learn import learn
 from resetfree.studies.engines.runner import Stop, StudyStopped

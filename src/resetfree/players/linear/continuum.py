@@ -22,9 +22,9 @@ from resetfree.game.contract import Round
 from resetfree.game.replay_buffer import NO_ACTION, ReplayBuffer, empty_buffer
 from resetfree.players.linear.pair_values import Widths, greedy_pass, greedy_rows, learn_pairs, soft_pass, soft_rows
 from resetfree.players.requirements import check_room
+from resetfree.problems.action_spaces import PairFeatures
 from resetfree.problems.continuum import RowPolicy
 from resetfree.problems.contract import Episode, Problem, State
-from resetfree.problems.pairs import PairFeatures
 from resetfree.theory.proved_widths import CoverWidth, cover_betas
 
 # What linear players keep on a continuum of states: every transition, rank-one regressions, and what plans rest on.

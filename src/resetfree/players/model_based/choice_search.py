@@ -21,7 +21,7 @@ from resetfree.core.state import require, within
 from resetfree.game.replay_buffer import NO_ACTION, ReplayBuffer, vectors
 from resetfree.players.model_based.search_state import LEAST_SPREAD, SearchSettings, SearchState
 from resetfree.problems.contract import ChoicePolicy, State
-from resetfree.problems.features._scaling import Scaling, fit_scaling
+from resetfree.problems.features.scaling import Scaling, fit_scaling
 
 GONE = 1e-6  # a rollout whose probability of still going on is smaller has ended
 FAR = 50.0  # z is clipped there, if not at the bounds of states: a model that diverges predicts nothing

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from resetfree.core.arrays import Bools, Floats
 from resetfree.players.model_based.reset_classifier import NARROW, ResetClassifier, across_two, fit_classifier, walls
 from resetfree.players.model_based.smooth_regression import JUMP, LEAST_GAP, Basis, Draws, draw_functions
-from resetfree.problems.features._scaling import Scaling
+from resetfree.problems.features.scaling import Scaling
 
 FAR = 30.0  # z is clipped there: a model that diverges predicts nothing
 BEYOND = 0.25  # a step may be larger than any seen by this part of their range

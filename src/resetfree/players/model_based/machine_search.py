@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from resetfree.core.arrays import Floats
+from resetfree.core.compiled import on_one_thread
 from resetfree.core.state import require
-from resetfree.core.threads import on_one_thread
 from resetfree.game.replay_buffer import ReplayBuffer, vectors
 from resetfree.players.model_based.machine_model import (
     OVERHEAD,
@@ -29,7 +29,7 @@ from resetfree.players.model_based.machine_model import (
 from resetfree.players.model_based.search_state import SearchSettings, SearchState
 from resetfree.problems.action_spaces import to_unit
 from resetfree.problems.contract import State
-from resetfree.problems.features._scaling import Scaling
+from resetfree.problems.features.scaling import Scaling
 from resetfree.problems.tanh_policy import TanhPolicy
 
 FITTED = 4096  # rows that the model is fitted to: half are the latest, half any, lest it forget what is rarely met

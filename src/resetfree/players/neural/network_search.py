@@ -16,7 +16,7 @@ from resetfree.game.replay_buffer import ReplayBuffer
 from resetfree.players.neural.experience import ScaledRows
 from resetfree.players.neural.networks import NeuralState
 from resetfree.players.neural.schedule import Progress
-from resetfree.problems.features._scaling import Scaling
+from resetfree.problems.features.scaling import Scaling
 
 FREE, CAREFUL, BOLDER = range(3)
 WORDS = (

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from resetfree.core.arrays import Bools, Floats, Ints
 from resetfree.core.compiled import jit
 from resetfree.problems.finite.backward import Model
-from resetfree.problems.finite.rollout import pick
+from resetfree.problems.finite.mdp import pick
 
 TIE = 1e-9
 LAZY = 0.9  # a step is taken with this weight, which makes every chain aperiodic and changes no gain but by a factor

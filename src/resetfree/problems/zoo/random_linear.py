@@ -12,8 +12,8 @@ import numpy as np
 
 from resetfree.core.arrays import Floats
 from resetfree.core.settings import Count, Fraction, PositiveInt, Range
-from resetfree.problems.finite.checks import Horizon
 from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.problems.finite.transitions import Horizon
 from resetfree.problems.registry import LAYER, STEP, Size, register
 
 CONCENTRATION = 0.2  # of features and measures: a pair mixes few features, each of which leads mostly to few states

@@ -12,8 +12,8 @@ import click
 import resetfree as rf
 from resetfree.core.arguments import shown, words
 from resetfree.core.discovery import Registry, Unfit
-from resetfree.core.drafts import lacks_room
 from resetfree.core.errors import Notice, ResetFreeError
+from resetfree.core.files import lacks_room
 from resetfree.core.interrupts import interrupted, terminable
 from resetfree.show.cli.bench import bench
 from resetfree.show.cli.certify import certify, check

@@ -14,7 +14,7 @@ import resetfree as rf
 from resetfree.core.certificate import COMPARED, Certificate, failure_probability
 from resetfree.core.errors import RunError
 from resetfree.problems.continuum import Continuum
-from resetfree.problems.resolve import parse_options, resolve_model
+from resetfree.problems.world import parse_options, resolve_model
 from resetfree.runs.file.ledger import write_certificates
 from resetfree.runs.replay_whole import whole_run
 from resetfree.show.cli.common import (

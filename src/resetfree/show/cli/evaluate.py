@@ -17,8 +17,7 @@ import resetfree as rf
 from resetfree.core.arguments import is_special
 from resetfree.core.errors import InvalidInput
 from resetfree.problems.contract import Problem
-from resetfree.problems.resolve import full_name, parse_options
-from resetfree.problems.world import find_world
+from resetfree.problems.world import find_world, full_name, parse_options
 from resetfree.runs.data.transition_files import write_transitions
 from resetfree.runs.file.ledger import read
 from resetfree.runs.file.newfile import copy_run

@@ -14,10 +14,10 @@ import resetfree as rf
 from resetfree.core.discovery import Registry
 from resetfree.players import BASES, PLAYERS, discover, settings
 from resetfree.problems import features
-from resetfree.problems.fingerprint import describe
+from resetfree.problems.blueprint import describe
 from resetfree.problems.operators import CHANNELS
 from resetfree.problems.registry import PROBLEMS
-from resetfree.problems.resolve import FAMILIES
+from resetfree.problems.world import FAMILIES
 from resetfree.show.cli.common import Documented, as_json, emit
 from resetfree.studies.suites.suite import METHODS, SUITES, methods
 

@@ -20,9 +20,8 @@ from rich.text import Text
 
 from resetfree.core.errors import RunError
 from resetfree.core.interrupts import STOPPING, say_stopping
-from resetfree.game.contract import Round
+from resetfree.game.contract import Pauses, Round
 from resetfree.game.loop import Game
-from resetfree.game.pauses import Pauses
 from resetfree.problems.operators import Answer, Operator, Request
 from resetfree.runs.file.ledger import read, read_spec_of
 from resetfree.runs.foresight import meant

@@ -20,7 +20,7 @@ from resetfree.core.certificate import plain
 from resetfree.core.errors import AssumptionViolated, NotCertifiable, ResetFreeError
 from resetfree.game.capabilities import PlansAhead
 from resetfree.problems.registry import PROBLEMS
-from resetfree.problems.resolve import full_name
+from resetfree.problems.world import full_name
 from resetfree.runs.foresight import Foresight
 from resetfree.runs.result import Run
 from resetfree.show.cli.common import counted, duration, number, show_next

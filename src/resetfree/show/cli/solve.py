@@ -17,7 +17,7 @@ import resetfree as rf
 from resetfree.core.errors import InvalidInput
 from resetfree.game.capabilities import Eliminates
 from resetfree.players import discover
-from resetfree.problems.resolve import parse_options, resolve_model
+from resetfree.problems.world import parse_options, resolve_model
 from resetfree.show.cli.common import FILE, Documented, emit, finite_model, numbers, problem_argument, solution_json
 from resetfree.show.report.pictures import draw_solution, grid_map, has_map, states_table
 from resetfree.theory.oracle.dynamic_programming import Solution

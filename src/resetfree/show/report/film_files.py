@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from resetfree.core.arguments import is_special
-from resetfree.core.errors import InvalidInput
-from resetfree.core.naming import one_line
+from resetfree.core.errors import InvalidInput, one_line
 from resetfree.runs.result import Run
 from resetfree.show.report.style import INK, PIT, written
 

@@ -23,9 +23,8 @@ from urllib.parse import quote
 import gymnasium
 from PIL import Image
 
-from resetfree.core.drafts import drafted
-from resetfree.core.errors import InvalidInput, ResetFreeError, RunError
-from resetfree.core.naming import one_line
+from resetfree.core.errors import InvalidInput, ResetFreeError, RunError, one_line
+from resetfree.core.files import drafted
 from resetfree.problems.contract import Problem
 from resetfree.problems.gym.adapter import GymProblem
 from resetfree.problems.operators import Automatic

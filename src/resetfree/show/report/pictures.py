@@ -13,7 +13,7 @@ from rich.text import Text
 
 from resetfree.core.arrays import Bools, Floats
 from resetfree.core.errors import InvalidInput
-from resetfree.problems.finite.grids import MOVES
+from resetfree.problems.finite.composed import MOVES
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.runs.result import Run
 from resetfree.show.report.style import BLUE, EDGE, GREEN, GREY, ORANGE, PIT, UNSAFE, WALL, round_number, save

@@ -16,8 +16,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from resetfree.core.arrays import Floats
-from resetfree.core.errors import InvalidInput, Notice, RunError
-from resetfree.core.naming import one_line
+from resetfree.core.errors import InvalidInput, Notice, RunError, one_line
 from resetfree.problems.action_spaces import Choices
 from resetfree.problems.contract import Episode, Policy, Problem, State
 from resetfree.problems.finite.mdp import FiniteMDP

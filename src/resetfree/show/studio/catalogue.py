@@ -12,18 +12,28 @@ import numpy as np
 
 from resetfree.core.arguments import shown
 from resetfree.core.errors import AssumptionViolated, InvalidInput
-from resetfree.core.settings import Fraction, Range, Rule, check, check_names, declarations, either, plain_parts, record
-from resetfree.core.values import is_whole
+from resetfree.core.settings import (
+    Fraction,
+    Range,
+    Rule,
+    check,
+    check_names,
+    declarations,
+    either,
+    is_whole,
+    plain_parts,
+    record,
+)
 from resetfree.game.auto import choose
 from resetfree.game.loop import FEEDBACK
 from resetfree.players import BASES, discover, settings
 from resetfree.players.method import ALGORITHM_1
-from resetfree.problems.fingerprint import describe
+from resetfree.problems.blueprint import describe
+from resetfree.problems.finite.composed import Price
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.finite.safe_sets import safe_sets
-from resetfree.problems.finite.with_help import Price
+from resetfree.problems.finite.safety import safe_sets
 from resetfree.problems.registry import HELP, make, problems
-from resetfree.problems.zoo.drawn import SYMBOLS
+from resetfree.problems.zoo.fields import SYMBOLS
 from resetfree.show.cli.listing import summary_line
 from resetfree.show.studio import limits
 from resetfree.theory.assumptions import close, feasibility, largest_closed_set, reachable_starts

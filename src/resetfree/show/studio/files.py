@@ -13,7 +13,7 @@ from typing import Any
 
 from resetfree.core.arguments import shown
 from resetfree.core.errors import InvalidInput, ResetFreeError, RunError
-from resetfree.core.lock import WriterLock
+from resetfree.core.files import WriterLock
 from resetfree.runs.file.ledger import read_episodes_of, read_spec_of
 from resetfree.runs.file.runfile import connect, sentences
 from resetfree.show.studio import limits

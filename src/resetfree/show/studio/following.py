@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from resetfree.core.errors import ResetFreeError, RunError
-from resetfree.core.lock import is_held
-from resetfree.runs.file.columns import GOALS
-from resetfree.runs.file.ending import read_episodes
+from resetfree.core.files import is_held
+from resetfree.runs.file.newfile import read_episodes
+from resetfree.runs.file.recorded import GOALS
 from resetfree.runs.file.runfile import (
     READ_BATCH,
     columns_in,

@@ -21,8 +21,8 @@ from resetfree.core.arguments import whole
 from resetfree.core.arrays import Bools, Floats
 from resetfree.core.errors import InvalidInput, ResetFreeError
 from resetfree.game.contract import Round
+from resetfree.problems.blueprint import fingerprint
 from resetfree.problems.contract import Problem
-from resetfree.problems.fingerprint import fingerprint
 from resetfree.problems.finite.mdp import FiniteMDP, model_behind
 from resetfree.problems.registry import make, problems
 from resetfree.runs.file import runfile

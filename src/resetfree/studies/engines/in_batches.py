@@ -22,11 +22,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.drafts import drafted, lacks_room
 from resetfree.core.errors import InvalidInput, ResetFreeError
+from resetfree.core.files import drafted, lacks_room
 from resetfree.problems.world import World
-from resetfree.runs.file.columns import COLUMNS, columns_of_row
 from resetfree.runs.file.ledger import Ledger
+from resetfree.runs.file.recorded import COLUMNS, columns_of_row
 from resetfree.runs.file.runfile import Checkpoint
 from resetfree.runs.setup import Setup
 from resetfree.runs.tracking import track_columns

@@ -19,8 +19,8 @@ from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
 from resetfree.core.errors import ResetFreeError
+from resetfree.core.extras import WAIT, first_line, import_ray, joined
 from resetfree.core.interrupts import SLICE
-from resetfree.core.ray_cluster import WAIT, first_line, import_ray, joined
 from resetfree.studies.engines.runner import J, Job, Local, Outcome, Outcomes
 from resetfree.studies.workers import Child
 

@@ -23,10 +23,8 @@ import numpy as np
 from resetfree.core.arguments import is_special
 from resetfree.core.arrays import Floats
 from resetfree.core.certificate import plain
-from resetfree.core.drafts import drafted
-from resetfree.core.errors import AssumptionViolated, InvalidInput, NotCertifiable, RunError
-from resetfree.core.lock import WriterLock
-from resetfree.core.naming import one_line
+from resetfree.core.errors import AssumptionViolated, InvalidInput, NotCertifiable, RunError, one_line
+from resetfree.core.files import WriterLock, drafted
 from resetfree.game.loop import begin, play
 from resetfree.players.method import Setting
 from resetfree.problems.finite.mdp import FiniteMDP, FiniteProblem

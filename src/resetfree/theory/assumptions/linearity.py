@@ -48,9 +48,8 @@ from resetfree.core import arguments
 from resetfree.core.arrays import Floats
 from resetfree.core.certificate import Certificate
 from resetfree.core.errors import InvalidInput, NotCertifiable
-from resetfree.problems.finite.findings import Finding
 from resetfree.problems.finite.mdp import FiniteMDP, check_model
-from resetfree.problems.finite.safety import reachable_starts
+from resetfree.problems.finite.safety import Finding, reachable_starts
 from resetfree.theory.oracle.dynamic_programming import solve
 
 TOLERANCE = 1e-9

@@ -17,10 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 from resetfree.core import arguments
 from resetfree.core.arrays import Floats
 from resetfree.problems.continuum import Continuum
-from resetfree.problems.finite.findings import AssumptionReport, Finding
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.finite.safe_sets import safe_sets
-from resetfree.problems.finite.safety import reachable_starts
+from resetfree.problems.finite.safety import AssumptionReport, Finding, reachable_starts, safe_sets
 from resetfree.theory.assumptions.linearity import known_features
 from resetfree.theory.oracle import nodes
 from resetfree.theory.oracle.dynamic_programming import solve

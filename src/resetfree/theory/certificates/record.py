@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from resetfree.core.certificate import Certificate
 from resetfree.game.capabilities import PlanAges
-from resetfree.game.planned import depends_on_length
+from resetfree.game.contract import depends_on_length
 from resetfree.problems.continuum import Continuum, inside_continuum
 from resetfree.problems.contract import Intervention, Note, Problem
 from resetfree.problems.finite.mdp import FiniteMDP

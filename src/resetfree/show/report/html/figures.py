@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.arrays import Floats
-from resetfree.core.drafts import drafted
 from resetfree.core.errors import InvalidInput
+from resetfree.core.files import drafted
 from resetfree.show.report import style
 from resetfree.studies.statistics import Interval, interval, mean_intervals
 

@@ -17,14 +17,14 @@ from resetfree.core.arguments import whole
 from resetfree.core.errors import InvalidInput, NotCertifiable, ResetFreeError
 from resetfree.core.settings import check_names
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.runs.file.columns import columns_of_row
+from resetfree.runs.file.recorded import columns_of_row
 from resetfree.runs.result import Run
 from resetfree.runs.setup import Setup
 from resetfree.studies.engines.batched import layout
 from resetfree.studies.engines.batched.engine import BatchState, play_segment
 from resetfree.studies.engines.batched.layout import Arrays, Block, Ready, make_ready, settings_of
 
-# The columns of `runs.file.columns.COLUMNS` of a finite problem; k is the same in every row and is not kept.
+# The columns of `runs.file.recorded.COLUMNS` of a finite problem; k is the same in every row and is not kept.
 PLAYED = ("s1", "lam", "v_r_hat", "v_c_hat", "upper", "cost_signal", "reward", "reset", "steps", "next_start")
 EXACT = ("v_r", "v_c")
 AT_ONCE = 1 << 22  # rounds of all rows together in one segment, by default
