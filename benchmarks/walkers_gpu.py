@@ -30,6 +30,7 @@ from resetfree.players.neural.experience import ScaledRows, bounded, found_scale
 from resetfree.players.neural.planning import plan_from
 from resetfree.players.neural.schedule import (
     EARLY,
+    ROUNDS,
     Progress,
     Schedule,
     aimed,
@@ -160,9 +161,11 @@ class Learners:
         seeds = np.array([one.seed for one in self.learners], np.uint32)
         o = self.options
         counts = [gradient_steps(rate, self.at, n) for rate in (o.model_rate, o.actor_rate)]
-        work = Work(seeds, np.uint32(self.rounds), *(np.int32(count) for count in counts))
-        self.tree = self.learn(self.tree, self.rows, np.int32(n), self.aims(lam), work)
-        self.rounds, self.at = self.rounds + max(counts), n
+        for _ in range(1 if self.at else ROUNDS):
+            work = Work(seeds, np.uint32(self.rounds), *(np.int32(count) for count in counts))
+            self.tree = self.learn(self.tree, self.rows, np.int32(n), self.aims(lam), work)
+            self.rounds += max(counts)
+        self.at = n
         self.host_scales = Scales(*(np.asarray(part) for part in self.tree["scales"]))
 
 

@@ -21,7 +21,6 @@ LEAST_SCALE = 1e-3  # of the largest number in a state: a sensor that hardly mov
 MARGIN = 0.3  # of the width of what was visited, by which rollouts may leave it
 WALLS = 6  # thresholds at most
 LEAST_ROOM, GROWS = 4096, 4  # of arrays of rows, and their factor when they are full: each size is compiled once
-MOST_NUMBERS = 2**27  # in them; beyond, the latest rows are learned from
 
 
 def is_refit(before: int, n: int) -> bool:

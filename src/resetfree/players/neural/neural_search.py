@@ -27,6 +27,7 @@ from resetfree.players.neural.networks import (
 )
 from resetfree.players.neural.planned_policy import NoisePolicy, PlannedPolicy
 from resetfree.players.neural.schedule import (
+    ROUNDS,
     TIMID,
     Progress,
     Schedule,
@@ -182,10 +183,12 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
         state.stored.add(rows, n, scales, state.box)
         part = self._part(state)
         counts = [gradient_steps(rate * part, before, n) for rate in (self.model_steps, self.gradient_steps)]
-        work = Work(state.word(LEARNING), state.step(0), *(np.int32(count) for count in counts))
-        aim, stored = aimed(now, rows, lam, self.schedule), state.stored
-        tree = learn(tree, stored.rows, np.int32(stored.n), aim, work, sizes=self._sizes(state))
-        state.keep(tree, max(counts), self.name, "price of a reset")
+        aim, stored, seed = aimed(now, rows, lam, self.schedule), state.stored, state.word(LEARNING)
+        rounds = 1 if before else ROUNDS
+        for i in range(rounds):
+            work = Work(seed, state.step(i * max(counts)), *(np.int32(count) for count in counts))
+            tree = learn(tree, stored.rows, np.int32(stored.n), aim, work, sizes=self._sizes(state))
+        state.keep(tree, rounds * max(counts), self.name, "price of a reset")
         state.trained = n
 
     def _part(self, state: NetworkSearchState) -> float:

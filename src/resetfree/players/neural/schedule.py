@@ -23,7 +23,8 @@ RANGE = (0.025, 0.975)  # quantiles of rewards, whose distance is their range
 LEAST_UNIT = 1e-6
 TIMID, BOLD = 1.0, 4.0  # least and largest boldness
 GROWTH, WIDEST = 100, 6.0  # steps in which the first actions grow, and by which factor
-FIRST, OFTEN, EARLY = 4000, 4, 2000  # rows that the first count for; how often, up to which row
+FIRST, ROUNDS = 400, 10  # rows that the first ones count for in each round of the first learning
+OFTEN, EARLY = 4, 2000  # how often to learn, up to which row
 SMOOTH = 0.7  # correlation of successive noise
 ROLLOUT_NOISE = 0.1  # of actions in rollouts
 
@@ -106,7 +107,10 @@ def aimed(now: Progress, rows: ReplayBuffer, lam: float, schedule: Schedule) -> 
 
 
 def gradient_steps(rate: float, before: int, n: int) -> int:
-    """How often to learn when rows have grown from `before` to n: `rate` for each, and more often at first."""
+    """Gradient steps when rows have grown from `before` to n: `rate` for each, and more at first.
+
+    The first time (`before` is 0), they are those of one of ROUNDS rounds.
+    """
     steps = FIRST if not before else (n - before) * (OFTEN if n <= EARLY else 1)
     return max(1, round(rate * steps))
 
