@@ -13,7 +13,7 @@ from gymnasium import wrappers
 from numpy.typing import NDArray
 
 import resetfree as rf
-from resetfree.core.errors import EnvironmentFailed, InvalidInput
+from resetfree.core.errors import EnvironmentFailed, InvalidInput, Notice
 from resetfree.problems.operators import Answer, Request
 
 
@@ -99,10 +99,12 @@ def test_the_same_seed_is_the_same_run_on_cartpole() -> None:
     assert not all(np.array_equal(a, b) for a, b in zip(first, other, strict=True))
 
 
+@pytest.mark.filterwarnings("ignore:.*far outside of its declared space")
 def test_cartpole_goes_on_after_it_terminated_without_a_word() -> None:
     problem = rf.from_gym("gym:CartPole-v1", horizon=100, reset_when="never")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", ".*far outside of its declared space")  # the pole goes round
         episode = next(rf.simulate(problem, lambda h, s: np.array([0.0, 1.0]), 1, seed=0))
     assert len(episode.actions) == 100
     assert not episode.reset
@@ -184,3 +186,25 @@ def test_an_action_is_drawn_with_the_probability_that_the_policy_gives_it(line: 
     u = np.random.default_rng(0).random(1000)
     episode = problem.rollout(lambda h, s: np.array([0.3, 0.7]), problem.first_start(0.5), u)
     assert np.array_equal(episode.actions, (u >= 0.3).astype(np.int64))
+
+
+def test_observations_far_outside_of_their_space_are_noted_once() -> None:
+    class Drifting(gymnasium.Env[Any, Any]):
+        observation_space = gymnasium.spaces.Box(np.array([-1.0, -np.inf]), np.array([1.0, np.inf]), dtype=np.float64)
+        action_space = gymnasium.spaces.Discrete(2)
+
+        def reset(self, **_: Any) -> Any:
+            self.x = 0.0
+            return np.zeros(2), {}
+
+        def step(self, action: int) -> Any:
+            self.x += 1.0
+            return np.array([self.x, 1e9 * self.x]), 0.5, False, False, {}
+
+    problem = rf.from_gym(Drifting(), horizon=2, name="drifting")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        list(rf.simulate(problem, even, 1, seed=0))  # a little outside: up to 2 in a space from -1 to 1
+    with pytest.warns(Notice, match=r"'drifting' observed 4 for 'observation\[0\]', far outside .* from -1 to 1"):
+        run = rf.learn(problem, "uniform", "counting", feedback="realised", episodes=3)
+    assert [note.k for note in run.notes if "far outside" in note.what] == [2]

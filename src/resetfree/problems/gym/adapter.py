@@ -7,6 +7,7 @@ except for environments that are said to restart for free after a goal (see `goa
 from __future__ import annotations
 
 import copy
+import io
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from typing import Any, cast
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
+from PIL import Image
 
 from resetfree.core.arrays import Floats
 from resetfree.core.errors import EnvironmentFailed, InvalidInput, NotCertifiable, Notice, one_line
@@ -30,7 +32,7 @@ from resetfree.problems.gym.events import Condition, Decide
 from resetfree.problems.gym.flattening import space_form
 from resetfree.problems.gym.goals import GO_ON, RESTART, Goals
 from resetfree.problems.gym.making import Env, lift_time_limits
-from resetfree.problems.gym.observations import Numbered, Observer, numbers_of, typed
+from resetfree.problems.gym.observations import Numbered, Observer, far_outside, numbers_of, typed
 from resetfree.problems.gym.rewards import AS_THEY_ARE, PerGoal, Rewards, Units, Unusable, learned, number, scaled
 from resetfree.problems.operators import Operator, Request
 from resetfree.problems.stepping import Step, SteppedProblem
@@ -93,6 +95,7 @@ class GymProblem(SteppedProblem):
         self._several = isinstance(env.observation_space, spaces.Dict | spaces.Tuple)
         self.goals, self.after_goal = goals, None if goals is None else goals.after if goals.stated else ""
         self._at_goal = False  # after the last step
+        self._far = False  # whether it was noted that observations lie far outside of their space
         self.never_resets = isinstance(terms.reset_when, Condition) and not terms.reset_when.groups
         self.units, self.reward_range_known = units, units is not None
         self._range = self._quiet = units or AS_THEY_ARE  # of all rewards so far; of those that need no other note
@@ -143,7 +146,7 @@ class GymProblem(SteppedProblem):
     def perform_reset(self, u: float, why: str, operator: Operator | None = None) -> State:
         """Wait for the operator (by default the problem's own), then reset the environment with a seed from `u`."""
         event = f"at {_brief(self._state)}" if why == "stuck" else self._event
-        request = Request(self.name, why, WHY.get(why, event or "a reset is due"))
+        request = Request(self.name, why, WHY.get(why, event or "a reset is due"), self._picture)
         self._performed.append(intervene(operator or self.operator, request))
         self._state = None
         try:
@@ -159,6 +162,14 @@ class GymProblem(SteppedProblem):
             raise EnvironmentFailed(f"At a reset, the environment '{self.name}' {error}.") from error
         self._event, self._ended, self._truncated, self._at_goal = "", False, False, False
         return self._state
+
+    def _picture(self) -> bytes | None:
+        """What the environment draws, as PNG; None if it draws nothing, or is closed."""
+        if self.closed or getattr(self.env, "render_mode", None) != "rgb_array":
+            return None
+        file = io.BytesIO()
+        Image.fromarray(np.asarray(self.env.render(), dtype=np.uint8)).save(file, "PNG")
+        return file.getvalue()
 
     def _observed(self, observation: Any) -> State:
         """The state of an observation, whose factors are kept where there are any."""
@@ -319,6 +330,9 @@ class GymProblem(SteppedProblem):
 
     def finish(self, episode: Episode) -> Episode:
         """The first episode shows in which units rewards are scaled, if no range is stated."""
+        if not self._far and (far := far_outside(self._observer, episode.states)):
+            self._far = True
+            self._note(f"'{self.name}' {far}")
         if self.units is not None:
             return episode
         self.units = learned(float(episode.rewards.min()), float(episode.rewards.max()), final=False)

@@ -25,6 +25,7 @@ from resetfree.problems.gym.flattening import WHOLE, bounds_of, flatten, names_o
 from resetfree.problems.gym.rewards import Unusable
 
 DIGEST = 16  # bytes of an observation's hash
+UNBOUNDED = 1e30  # bounds farther apart than this count as none
 MOST = 10_000_000  # numbered states: players keep a few numbers for each
 
 
@@ -213,6 +214,26 @@ def finite(state: Floats, d: int, named: Observer | None = None) -> Floats:
         name = "" if named is None or named.names[entry] == f"{WHOLE}[{entry}]" else f" ({named.names[entry]})"
         raise Unusable(f"observed {state[entry]} in entry {entry} of its observation{name}")
     return state
+
+
+def far_outside(observer: Observer, states: Floats) -> str | None:
+    """What to note of states [n, D] farther outside of their declared space than its width; None if there are none.
+
+    The text continues a sentence after the name of the problem.
+    """
+    low, high = observer.low, observer.high
+    if low is None or high is None:
+        return None
+    with np.errstate(over="ignore", invalid="ignore"):  # infinite bounds
+        width = high - low
+        far = (np.maximum(states - high, low - states) > width) & (width < UNBOUNDED)
+    if not far.any():
+        return None
+    row, i = np.argwhere(far)[0]
+    return (
+        f"observed {states[row, i]:.4g} for '{observer.names[i]}', far outside of its declared space from {low[i]:g} "
+        f"to {high[i]:g}: declare the space as it is, or state bounds=(low, high) to from_gym."
+    )
 
 
 def _feed(digest: Any, part: Any) -> None:
