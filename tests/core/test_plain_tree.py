@@ -41,7 +41,7 @@ def _policies() -> dict[str, Any]:
         "tanh": TanhPolicy(linear[:, :3], linear[:, 3], *BOX.ends),
         "scores": LinearScores(np.asfortranarray(linear), RNG.normal(size=2)),
         "network": policy_of(uniform_layers((3, 8, 8, 4), RNG), None, BOX),
-        "skip": skip_policy(actor, 0.5, Scaling(np.zeros(3), np.full(3, 2.0)), BOX, 0.1),
+        "skip": skip_policy(actor, Scaling(np.zeros(3), np.full(3, 2.0)), BOX, 0.1),
         "table": TabularPolicy(RNG.dirichlet(np.ones(2), size=(3, 4))),
         "modal": Modal(TanhPolicy(linear[:, :3], linear[:, 3], *BOX.ends)),
     }

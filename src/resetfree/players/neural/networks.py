@@ -71,6 +71,17 @@ def orthogonal_layers(sizes: tuple[int, ...], rng: np.random.Generator, last: fl
     return tuple(made)
 
 
+def normal_layers(sizes: tuple[int, ...], rng: np.random.Generator, last: float, copies: int | None = None) -> Layers:
+    """Normal weights of deviation 1.4 / sqrt(in), `last` / sqrt(in) in the last layer, and no biases."""
+    many = () if copies is None else (copies,)
+    made = []
+    for i, (n, m) in enumerate(pairwise(sizes)):
+        gain = last if i == len(sizes) - 2 else 1.4
+        weight = rng.normal(size=(*many, n, m)) * gain / sqrt(n)
+        made.append((weight.astype(np.float32), np.zeros((*many, 1, m) if many else m, dtype=np.float32)))
+    return tuple(made)
+
+
 @dataclass
 class NetworkPolicy(Policy):
     """The action middle + half tanh(m(s) + e^l(s) z) of a box; m, l are a network's outputs, z is standard normal."""
