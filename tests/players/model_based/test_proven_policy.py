@@ -15,7 +15,15 @@ from resetfree.core.state import load
 from resetfree.game.contract import Plan, Round
 from resetfree.players.model_based import machine_search
 from resetfree.players.model_based.machine_model import Forecast
-from resetfree.players.model_based.machine_search import GAIN, GENTLE, LONG, LOSS, NOTHING, MachineSearchState
+from resetfree.players.model_based.machine_search import (
+    GAIN,
+    GENTLE,
+    LONG,
+    LOSS,
+    NOTHING,
+    Candidate,
+    MachineSearchState,
+)
 from resetfree.players.model_based.model_search import ModelSearch
 from resetfree.players.testing.trial_problems import snapshot
 from resetfree.problems.contract import Episode
@@ -166,10 +174,10 @@ def test_more_reward_is_more_than_imagined_resets_can_explain(
     planning = 50
     search = machine_search.MachineSearch(None, np.zeros((3, 1)), 200.0, planning, 4, 1, 0)  # type: ignore[arg-type]
     earned, fallen = (np.repeat(np.array(part)[:, None], 3, axis=1) for part in (np.array(reward) * planning, reset))
-    told = Forecast(earned, fallen)
-    monkeypatch.setattr(machine_search, "rollout", lambda *given: told)
+    told = iter([Forecast(earned[:1], fallen[:1]), Forecast(earned[1:], fallen[1:])])
+    monkeypatch.setattr(machine_search, "rollout", lambda *given: next(told))
     new, old = np.ones((1, 2)), np.zeros((1, 2))
-    assert search._earns_more(new, old, np.zeros((3, 1)), np.zeros((planning, 3, 1))) is more
+    assert search._earns_more(Candidate(new), Candidate(old), np.zeros((3, 1)), np.zeros((planning, 3, 1))) is more
 
 
 @pytest.mark.parametrize(("began", "rate"), [(1, 0.4), (10**6, 0.4), (0, 1.5), (0, -0.5), (0, float("nan"))])

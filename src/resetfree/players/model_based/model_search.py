@@ -26,7 +26,7 @@ from resetfree.players.model_based.smooth_regression import CENTRES
 from resetfree.players.requirements import CHARGE, check_room, for_machines, for_vectors
 from resetfree.problems.action_spaces import Box, Choices
 from resetfree.problems.contract import Episode, Problem, State
-from resetfree.problems.tanh_policy import no_policy
+from resetfree.problems.tanh_policy import no_choice, no_policy
 
 WAVES = 16  # for each number in a state, where nothing is ever a reset: there is time to see all of a nonlinear motion
 FREE = {"reg": 1e-6, "bandwidth": 1.5, "growth": 1.5}  # and steps are many, and cheap; found by trying
@@ -79,6 +79,7 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
     starts: visited states from which rollouts start.
     least: transitions before the first search.
     draws: posterior samples of the dynamics, where actions are continuous.
+    units: whether a policy may have hidden units, where actions are continuous; else it is linear.
     """
 
     name: ClassVar[str] = "model-search"
@@ -96,6 +97,7 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
     starts: Count = 8
     least: PositiveInt = 10
     draws: PositiveInt = 4
+    units: bool = True
 
     def init(self, problem: Problem, episodes: int, seed: int) -> SearchState[Any]:
         """No data yet; refuses problems whose states are not vectors, and layered ones."""
@@ -112,13 +114,16 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
         world: dict[str, Any] = {"horizon": problem.horizon, "seed": seed, "low": problem.low, "high": problem.high}
         world |= {"never_resets": problem.never_resets, "names": tuple(getattr(problem, "names", None) or ())}
         fresh: dict[str, Any] = {"at": 0, "lam": 0.0, "stale": False, **world, "models": {}, "found": {}}
-        if box is not None:
-            policy, proven = (
-                no_policy(box, len(problem.low), GENTLE) for _ in range(2)
-            )  # two: a file is read into each
-            return MachineSearchState(empty_buffer(problem), policy, **fresh, proven=proven, rate=NOTHING, began=0)
-        nothing = LinearScores(np.zeros((problem.n_actions, len(problem.low))), np.zeros(problem.n_actions))
-        return ChoiceSearchState(empty_buffer(problem), nothing, **fresh)
+        if box is None and self.waves:
+            nothing = LinearScores(np.zeros((problem.n_actions, len(problem.low))), np.zeros(problem.n_actions))
+            return ChoiceSearchState(empty_buffer(problem), nothing, **fresh)
+        none = [
+            no_policy(problem.actions, len(problem.low), 1.0 if problem.never_resets else GENTLE)
+            if isinstance(problem.actions, Box)
+            else no_choice(problem.actions, len(problem.low))
+            for _ in range(2)
+        ]  # two: a file is read into each
+        return MachineSearchState(empty_buffer(problem), none[0], **fresh, proven=none[1], rate=NOTHING, began=0)
 
     def plan(self, state: SearchState[Any], s1: State, lam: float) -> Plan:
         """The policy that is kept while it is neither stale nor made for another multiplier; else a new one."""
@@ -163,7 +168,8 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
         """Play a policy first: with continuous actions it counts as proven; it is kept until it falls."""
         own, lam = state.policy, np.asarray(policy.get("lam", 0.0))
         stored = {field.name: np.asarray(policy.get(saved_name(field))) for field in fields(own)}
-        arrays = {name: stored[name] for name in ("weight", "bias")}
+        names = ("weight", "bias", "hidden", "shift", "top") if "hidden" in stored else ("weight", "bias")
+        arrays = {name: stored[name] for name in names if stored[name].shape or name in ("weight", "bias")}
         fits = str(policy.get("kind")) == own.kind and lam.shape == () and lam.dtype.kind in "fi" and lam >= 0
         for name, array in arrays.items():
             fits = fits and array.dtype == np.float64 and array.shape == getattr(own, name).shape
@@ -185,8 +191,8 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
         return bool(lam != state.lam or fell or n >= self.growth * state.at)
 
     def decisions(self, state: SearchState[Any]) -> list[Decision]:
-        """Where it has learned that resets begin; episodes of data count as rounds."""
-        return state.boundary()
+        """When it explored, and where it has learned that resets begin; episodes of data count as rounds."""
+        return [*state.explored(), *state.boundary()]
 
     @classmethod
     def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:

@@ -61,6 +61,10 @@ class SearchSettings(Protocol):
     def draws(self) -> int:
         """Posterior samples of the dynamics, where actions are continuous."""
 
+    @property
+    def units(self) -> bool:
+        """Whether a policy may have hidden units."""
+
 
 @dataclass
 class SearchState(ABC, Generic[Searched]):
@@ -101,6 +105,10 @@ class SearchState(ABC, Generic[Searched]):
     def pass_over(self, *, reset: bool) -> None:
         """What follows an episode with a policy that was planned before the present one was decided on."""
         self.stale = self.stale or reset
+
+    def explored(self) -> list[Decision]:
+        """When it began to explore, and why."""
+        return []
 
     def boundary(self) -> list[Decision]:
         """The reset boundaries in words: which sensors tell reset states from visited ones, and how surely."""

@@ -124,7 +124,7 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
     def searcher(self) -> Any:
         """The player that begins, by its name: players import no other ones."""
         own = {name: getattr(self, name) for name in ("planning", "caution", "population", "rounds")}
-        return make_player("primal", "model-search", {**MACHINE, **own})
+        return make_player("primal", "model-search", {**MACHINE, **own, "units": False})
 
     def init(self, problem: Problem, episodes: int, seed: int) -> NetworkSearchState:
         """No data yet, and fresh networks; refuses what model-search refuses, and choices."""
