@@ -15,7 +15,7 @@ import resetfree as rf
 from resetfree.core.errors import InvalidInput, RunError
 from resetfree.game.capabilities import LearnsFromEpisodes
 from resetfree.players import discover
-from resetfree.players.model_based.choice_search import LinearScores
+from resetfree.players.model_based.linear_scores import LinearScores
 from resetfree.problems.action_spaces import Choices
 from resetfree.runs.data.dataset_loading import gather
 from resetfree.runs.replay_whole import whole_run

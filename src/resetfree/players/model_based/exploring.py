@@ -1,8 +1,8 @@
 """When a search explores: where the reward has not risen for long, and as far as resets allow.
 
-What counts are the transitions alone, so a resumed run decides the same. Where nothing has ever been a reset, it is free
-to explore from FREE steps without a rise on. After R resets, it is less cautious after PATIENCE (1 + R) steps without one: so in n steps,
-exploring is tried at most about sqrt(2 n / PATIENCE) times after which a reset followed.
+What counts are the transitions alone, so a resumed run decides the same. Where nothing has ever been a reset, it is
+free to explore from FREE steps without a rise on. After R resets, it is less cautious after PATIENCE (1 + R) steps
+without a reset or a rise: so in n steps, at most about sqrt(2 n / PATIENCE) resets end such a time.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ import numpy as np
 from resetfree.core.arrays import Floats
 from resetfree.game.capabilities import Decision
 from resetfree.game.replay_buffer import ReplayBuffer
+from resetfree.players.model_based.prizes import prizes
 
 BLOCK = 250  # steps whose mean reward is compared
 RISEN = 0.05  # of the range of rewards seen, or of SPREAD if that is more: a rise that counts
 WITHIN = 0.1  # of that range: a reward that near to the best steps leaves nothing to look for
-SPREAD = 0.1  # of all rewards, below which little was seen of what can be earned, where nothing has ever been a reset
+SPREAD = 0.1  # of rewards, a part of which a rise is at least
+WIDE = 0.5  # range of rewards seen, without which the best of them may be poor, where nothing has ever been a reset
 FREE = 500  # steps without a rise after which it explores, where nothing has ever been a reset
 PATIENCE = 2000  # the same where resets are known, times one more than there were
 TRIAL = 250  # steps of a policy that is tried while it explores
@@ -64,15 +66,18 @@ def exploring(rows: ReplayBuffer, n: int, *, stated: bool = False) -> Exploring 
     if len(reward) < BLOCK:
         return None
     low, high = np.quantile(reward, (0.0, 0.99))
-    content = reward[-BLOCK:].mean() > high - WITHIN * (high - low)
+    content = reward[-BLOCK:].mean() > high - WITHIN * (high - low)  # as much as the best steps that were seen
     since, longest = stalled(reward)
     if len(fell):
         since = min(since, n - int(fell[-1]) - 1)
         needed = PATIENCE * (1 + len(fell))
         found = Exploring(since, caution=BRAVE, seeks=False, trials=since < needed + LASTING)
         return None if content or since < needed else found
+    if (won := prizes(reward)).any():
+        since = longest = len(reward) - 1 - int(np.flatnonzero(won)[-1])  # won lately: there is nothing to seek
+        stated = False
     seeks = (stated or since >= FREE) and (n // TRIAL) % 2 == 1
-    free = (stated or longest >= FREE) and not (content and high - low > SPREAD)
+    free = (stated or longest >= FREE) and not (content and high - low > WIDE)
     return Exploring(since, caution=0.0, seeks=seeks and since < LASTING, trials=since < LASTING) if free else None
 
 

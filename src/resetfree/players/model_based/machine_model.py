@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.arrays import Bools, Floats
+from resetfree.players.model_based.prizes import SOONER, Prize, expected_prize, prizes
 from resetfree.players.model_based.reset_classifier import NARROW, ResetClassifier, across_two, fit_classifier, walls
 from resetfree.players.model_based.smooth_regression import JUMP, LEAST_GAP, Basis, Draws, draw_functions
 from resetfree.problems.features._scaling import Scaling
@@ -55,6 +56,7 @@ class MachineModel:
     most: Floats  # [D]
     caution: float  # the probability of a reset outside of the box, per width
     table: Floats | None = None  # [K, A] the actions there are; None: all of the box
+    prize: Prize | None = None  # that a step wins, and with which a rollout ends
 
     def played(self, pushed: Floats) -> Floats:
         """[n, A] the actions that are nearest to those of a policy."""
@@ -131,7 +133,10 @@ def fit_machine(
     centre, spread = seen.before.mean(axis=0), seen.before.std(axis=0)
     scaling = Scaling(centre, np.where(spread > STILL * (1.0 + np.abs(centre)), spread, 1.0))
     z, lived = scaling(seen.before), scaling(seen.lived)
+    won = prizes(seen.reward)
+    prize, moved = expected_prize(z, won, float(seen.reward.max())), ~won  # what follows a prize may be a new start
     step, reward, x = scaling(seen.after) - z, seen.reward[:, None], np.concatenate([z, seen.action], axis=1)
+    step, reward, x = step[moved], reward[moved], x[moved]
     more = BEYOND * np.ptp(step, axis=0)  # but no reward is expected that was never earned
     some, reset_states = lived[latest_and_any(len(lived), CLASSIFIED, rng)], scaling(seen.reset_states[-FELL:])
     low, high = lived.min(axis=0), lived.max(axis=0)
@@ -151,6 +156,7 @@ def fit_machine(
         most=most,
         caution=learned_caution(lived, len(seen.reset_states), caution),
         table=table,
+        prize=prize,
     )
 
 
@@ -226,17 +232,22 @@ def rollout(model: MachineModel, theta: Floats, starts: Floats, noise: Floats, r
 
     noise: [P, n, D] standard normal numbers, the same for every policy (common random numbers).
 
-    Rollouts that have ended take no further steps.
+    Rollouts that have ended, by a reset or by a prize, take no further steps.
     """
     m, (n, size) = len(theta), starts.shape
     order = _by_draw(model, n)
     policy, start = np.tile(np.arange(m), n), np.repeat(order, m)
     draw = start % len(model.steps.weight)
-    survives, earned = np.ones(m * n), np.zeros(m * n)
+    reset, earned = np.zeros(m * n), np.zeros(m * n)
     on, z, alive, reward, effort = np.arange(m * n), starts[start], np.ones(m * n), np.zeros(m * n), 0
+    fell = np.zeros(m * n)
     mine, rows, reached = theta[policy], model.steps.rows_of(draw), model.outside(z)
     for t, step_noise in enumerate(noise):
         effort += len(on) + OVERHEAD
+        if model.prize is not None:
+            won = model.prize.wins(z)
+            reward += alive * won * model.prize.height * (1.0 + SOONER * (len(noise) - t) / len(noise))
+            alive = alive * ~won
         action = np.tanh(np.einsum("naf,nf->na", mine[:, :, :-1], rules.features(z)) + mine[:, :, -1])
         x = np.concatenate([z, model.played(action)], axis=1)
         outputs = [fit.values_in(fit.features(x), rows) for fit in (model.steps, model.rewards)]
@@ -244,18 +255,19 @@ def rollout(model: MachineModel, theta: Floats, starts: Floats, noise: Floats, r
         z = _cut(z + step[:, :size] + model.steps.noise * step_noise[start], model.least, model.most)
         reward += rules.count(t) * alive * step[:, size]
         danger, reached = model.danger(z, reached)
-        alive *= 1.0 - danger
+        fell += alive * danger
+        alive = alive * (1.0 - danger)
         goes_on = alive > GONE
         if not goes_on.all():
-            survives[on], earned[on] = alive, reward
+            reset[on], earned[on] = fell, reward
             on, start, draw = on[goes_on], start[goes_on], draw[goes_on]
             z, reached, mine, rows = z[goes_on], reached[goes_on], mine[goes_on], model.steps.rows_of(draw)
-            alive, reward = alive[goes_on], reward[goes_on]
+            alive, reward, fell = alive[goes_on], reward[goes_on], fell[goes_on]
             if not len(on):
                 break
-    survives[on], earned[on] = alive, reward
+    reset[on], earned[on] = fell, reward
     back = np.argsort(order)
-    return Forecast(earned.reshape(n, m)[back].T, 1.0 - survives.reshape(n, m)[back].T, effort)
+    return Forecast(earned.reshape(n, m)[back].T, reset.reshape(n, m)[back].T, effort)
 
 
 def _by_draw(model: MachineModel, n: int) -> NDArray[np.int64]:

@@ -18,6 +18,7 @@ from resetfree.core.state import require
 from resetfree.core.threads import on_one_thread
 from resetfree.game.capabilities import Decision
 from resetfree.game.replay_buffer import ReplayBuffer, vectors
+from resetfree.players.model_based.exploring import Exploring, explored, exploring, trial_is_over
 from resetfree.players.model_based.machine_model import (
     OVERHEAD,
     Experience,
@@ -29,7 +30,6 @@ from resetfree.players.model_based.machine_model import (
     rollout,
     value_and_gradient,
 )
-from resetfree.players.model_based.exploring import Exploring, explored, exploring, trial_is_over
 from resetfree.players.model_based.search_state import SearchSettings, SearchState
 from resetfree.players.model_based.value_iteration import Aim, Stepper, action_levels, planned
 from resetfree.problems.contract import State
@@ -45,7 +45,6 @@ LONG = 300  # rows without a reset after which a policy is proven
 GAIN = 0.01  # predicted gain in reward per step for which a proven policy is replaced
 LOSS = 0.05  # reward per step by which another policy may earn less before the proven one is played again
 ERRORS = 2.0  # and standard errors of what it earned: set points are not all equally far
-TINY = 1e-9  # where all rewards are the same
 NOTHING = -1.0  # rate while no policy is proven
 AFRESH = 1.7  # first deviation of actions, before tanh, in a search from the middle of the box
 NEARBY = 0.2  # first deviation of weights in a search from the policy that is played
@@ -117,7 +116,12 @@ class MachineSearch(NamedTuple):
         if self.visited is None:
             return []
         rng, visited = np.random.default_rng([self.seed, 1]), self.model.scaling(self.visited)
-        step = Stepper(self.model, self.model.table if self.model.table is not None else action_levels(self.model.n_actions), visited, Aim(self.lam, bonus))
+        step = Stepper(
+            self.model,
+            self.model.table if self.model.table is not None else action_levels(self.model.n_actions),
+            visited,
+            Aim(self.lam, bonus),
+        )
         made = planned(step, visited, starts, self.planning, rng)
         return [] if made is None else [Candidate(*made)]
 
@@ -156,7 +160,9 @@ class MachineSearch(NamedTuple):
         return Candidate(best.reshape(shape), units), Candidate(search.mean.reshape(shape), units)
 
     def _polished(self, policy: Candidate, value: float, starts: Floats, noise: Floats) -> Candidate:
-        """The policy after gradient steps of its weights, if its value is larger."""
+        """The policy after gradient steps of its weights, if its value is larger; a prize has no gradient."""
+        if self.model.prize is not None:
+            return policy
         theta, rules = policy.theta, self._rules(policy)
 
         def loss(weights: Floats) -> tuple[float, Floats]:
@@ -272,7 +278,7 @@ class MachineSearchState(SearchState[Searched]):
         if now is None or not now.seeks:
             return None
         earned = self.rows.reward[:n][self.rows.taken(n)]
-        found = plan.valued(plan.model.scaling(plan.starts), SEEKING * float(np.ptp(earned)) + TINY)
+        found = plan.valued(plan.model.scaling(plan.starts), SEEKING * (float(np.ptp(earned)) or 1.0))
         return found[0] if found else None
 
     def model(self, n: int, settings: SearchSettings) -> MachineModel:
@@ -340,9 +346,7 @@ class MachineSearchState(SearchState[Searched]):
         model = self.model(n, settings)
         start = np.repeat(model.scaling(vectors(np.asarray([s1]))), settings.draws, axis=0)
         theta, units = scaled_candidate(policy, model.scaling)
-        forecast = rollout(
-            model, theta[None], start, np.zeros((self.horizon, *start.shape)), RolloutRules(units)
-        )
+        forecast = rollout(model, theta[None], start, np.zeros((self.horizon, *start.shape)), RolloutRules(units))
         return float(forecast.reward.mean()), float(forecast.reset.mean())
 
 

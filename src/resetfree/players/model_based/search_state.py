@@ -19,7 +19,6 @@ from resetfree.players.model_based.reset_classifier import across_two, boundary
 from resetfree.problems.contract import Policy, State
 
 Searched = TypeVar("Searched", bound=Policy)
-LEAST_SPREAD = 0.05  # least deviation of the search's normal distribution: it keeps exploring
 
 
 class SearchSettings(Protocol):
@@ -32,18 +31,6 @@ class SearchSettings(Protocol):
     @property
     def caution(self) -> float:
         """The probability of a reset outside the box of all visited states, per width."""
-
-    @property
-    def waves(self) -> int:
-        """Cosines in the model."""
-
-    @property
-    def bandwidth(self) -> float:
-        """The scale of the cosines."""
-
-    @property
-    def reg(self) -> float:
-        """The ridge."""
 
     @property
     def population(self) -> int:
@@ -59,7 +46,7 @@ class SearchSettings(Protocol):
 
     @property
     def draws(self) -> int:
-        """Posterior samples of the dynamics, where actions are continuous."""
+        """Posterior samples of the dynamics."""
 
     @property
     def units(self) -> bool:

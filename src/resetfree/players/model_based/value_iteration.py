@@ -26,7 +26,7 @@ from resetfree.players.model_based.machine_model import MachineModel, RolloutRul
 
 LONGEST = 8  # numbers in a state up to which the nearest states say what the value is
 LEVELS = {1: 7, 2: 5, 3: 3, 4: 3}  # of each number of an action
-PAIRS = 16_000  # states times actions, at most
+PAIRS = 12_000  # states times actions, at most
 NEAREST = 6  # states that a value is averaged over
 DISCOUNT = 0.99
 SWEEPS, CHANGE = 300, 1e-3  # of value iteration, unless all values change relatively less
@@ -34,6 +34,7 @@ TURNS = 3  # value iterations, each with the states of the policy of the one bef
 UNITS = 24  # F
 INNER = 1500  # states whose choices are learned
 EVALUATIONS, RIDGE = 200, 1e-5  # of that regression
+FIRST_RIDGE = 1e-3  # of the weights that it begins with
 NEARLY = 0.95  # actions at the end of the box are learned as this part of it: tanh never gets there
 
 
@@ -87,7 +88,11 @@ class Stepper:
         if self.aim.bonus:
             away = self.seen.query(after)[0]
             earned = earned + self.aim.bonus * np.clip(away / self.usual - 1.0, 0.0, 1.0)
-        return after, earned - self.aim.lam * danger, 1.0 - danger
+        earned, goes_on = earned - self.aim.lam * danger, 1.0 - danger
+        if model.prize is not None:
+            won = model.prize.wins(before)
+            earned, goes_on = np.where(won, model.prize.height, earned), np.where(won, 0.0, goes_on)
+        return after, earned, goes_on
 
     def choices(self, z: Floats, table: ValueTable) -> tuple[Floats, Floats, Floats]:
         """[n, K] the values of all actions in z [n, D], the next states [n, D] of the best, and their rewards [n]."""
@@ -183,6 +188,8 @@ def imitated(z: Floats, values: Floats, actions: Floats, rng: np.random.Generato
         value = 0.5 * float((missed * (pushed - wanted)).sum() + RIDGE * (flat @ flat))
         return value, np.concatenate([by_units.ravel(), by_theta.ravel()]) + RIDGE * flat
 
-    first = np.concatenate([units.ravel(), np.zeros(n_numbers * (size + UNITS + 1))])
+    inputs = np.concatenate([RolloutRules(units).features(z), np.ones((n, 1))], axis=1)  # begins with a line's weights
+    gram = inputs.T @ (share * inputs) + FIRST_RIDGE * np.eye(inputs.shape[1])
+    first = np.concatenate([units.ravel(), np.linalg.solve(gram, inputs.T @ (share * np.arctanh(wanted))).T.ravel()])
     found = minimize(loss, first, jac=True, method="L-BFGS-B", options={"maxfun": EVALUATIONS}).x
     return found[cut:].reshape(n_numbers, -1), found[:cut].reshape(units.shape)

@@ -376,7 +376,8 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
         how = f"networks take over from model-search, whose plans take long beyond {SENSORS} numbers, when the machine "
         how += f"has lived {cls.proof:,} steps in a row and they predict it no worse (this is recorded, and their new "
         how += "policies fall at most sqrt(k) + 1 times in k episodes); until then a policy is searched for in a fit"
-        offer = for_machines(problem, 2.5, how) if beyond_search(problem) and networks_installed() else None
+        able = isinstance(problem.actions, Box) and beyond_search(problem) and networks_installed()
+        offer = for_machines(problem, 2.5, how) if able else None
         return None if offer is None else replace(offer, settings={})  # its own are those for machines
 
     @classmethod
