@@ -56,7 +56,7 @@ class TanhPolicy(Policy):
         n_units = {len(self.hidden), len(self.shift), self.top.shape[1]}
         require(len(n_units) == 1, "policy must have as many hidden units everywhere")
 
-    def same_as(self, other: TanhPolicy) -> bool:
+    def same_as(self, other: TanhPolicy | TanhChoice) -> bool:
         """Whether it acts like another one in the same box."""
         return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in WEIGHTS)
 
@@ -97,7 +97,7 @@ class TanhChoice(ChoicePolicy):
         n_units = {len(self.hidden), len(self.shift), self.top.shape[1]}
         require(len(n_units) == 1, "policy must have as many hidden units everywhere")
 
-    def same_as(self, other: TanhChoice) -> bool:
+    def same_as(self, other: TanhPolicy | TanhChoice) -> bool:
         """Whether it acts like another one."""
         return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in WEIGHTS)
 

@@ -34,7 +34,7 @@ from resetfree.players.model_based.reset_classifier import ResetClassifier
 from resetfree.players.model_based.smooth_regression import Draws
 from resetfree.problems.action_spaces import Box
 from resetfree.problems.features._scaling import Scaling
-from resetfree.problems.tanh_policy import no_policy
+from resetfree.problems.tanh_policy import TanhPolicy, no_policy
 
 Floats = NDArray[np.float64]
 NEVER = 1 / (1 + np.exp(SHARPNESS))  # the probability of a reset in the gradient, where the judge knows of none
@@ -182,6 +182,7 @@ def test_doing_nothing_is_one_of_the_policies_that_are_compared(monkeypatch: pyt
     found = search(dear_motor()).best(Candidate(np.ones((1, 2))), living=False)
     assert (found.theta == AT_REST).all()
     policy = unscaled_policy(*found, Scaling(np.zeros(1), np.ones(1)), no_policy(Box(np.array([2.0]), 4.0), 1))
+    assert isinstance(policy, TanhPolicy)
     assert policy.act(0, np.array([0.7]), np.array([0.9]))[0] == pytest.approx(3.0)
 
 

@@ -89,6 +89,7 @@ def test_it_keeps_an_unstable_world_in_place() -> None:
         < 1000
     )  # no push
     found = state.search(state.rows.n, np.zeros(2), 200.0, ModelSearch())
+    assert isinstance(found, TanhChoice)
     assert steady(found) == [1000] * 5
 
 

@@ -39,13 +39,20 @@ def fresh() -> MachineSearchState:
     return state
 
 
+def first_policy() -> TanhPolicy:
+    first = fresh().policy
+    assert isinstance(first, TanhPolicy)
+    return first
+
+
 def policy(weight: float) -> TanhPolicy:
-    return replace(fresh().policy, weight=np.full_like(fresh().policy.weight, weight))
+    first = first_policy()
+    return replace(first, weight=np.full_like(first.weight, weight))
 
 
 def lived(reward: float, *, reset: bool = False) -> Episode:
     """An episode with the same reward in every step."""
-    first = fresh().policy
+    first = first_policy()
     size, actions = first.weight.shape[1], np.zeros((STEPS, len(first.low)))
     return Episode(
         np.zeros((STEPS + 1, size)), actions, np.full(STEPS, reward), reset, None if reset else np.zeros(size)
@@ -153,7 +160,7 @@ def test_what_is_proven_follows_a_plain_account_of_lives(lives: list[tuple[int, 
 
 
 def test_first_actions_are_small_ones_around_the_middle() -> None:
-    first = fresh().policy
+    first = first_policy()
     drawn = np.array([first.act(1, np.zeros(2), np.full(len(first.low), u)) for u in (0.0, 0.5, 1.0)])
     middle, half = (first.low + first.high) / 2.0, (first.high - first.low) / 2.0
     np.testing.assert_allclose(drawn, [middle - GENTLE * half, middle, middle + GENTLE * half])

@@ -76,7 +76,8 @@ def exploring(rows: ReplayBuffer, n: int, *, stated: bool = False) -> Exploring 
     if (won := prizes(reward)).any():
         since = longest = len(reward) - 1 - int(np.flatnonzero(won)[-1])  # won lately: there is nothing to seek
         stated = False
-    seeks = (stated or since >= FREE) and (n // TRIAL) % 2 == 1
+    in_turn = (n // TRIAL) % 2 == 1 or not np.ptp(reward)  # where all rewards are the same, there is nothing else to do
+    seeks = (stated or since >= FREE) and in_turn
     free = (stated or longest >= FREE) and not (content and high - low > WIDE)
     return Exploring(since, caution=0.0, seeks=seeks and since < LASTING, trials=since < LASTING) if free else None
 

@@ -219,7 +219,7 @@ class RolloutRules(NamedTuple):
         inner = by_features[:, size:] * (1.0 - features[:, size:] ** 2)
         return np.asarray(by_features[:, :size] + inner @ self.units[:, :-1])
 
-    def count(self, t: int) -> float:
+    def weight(self, t: int) -> float:
         """How much step t counts."""
         return 1.0 if self.counts is None else float(self.counts[t])
 
@@ -253,7 +253,7 @@ def rollout(model: MachineModel, theta: Floats, starts: Floats, noise: Floats, r
         outputs = [fit.values_in(fit.features(x), rows) for fit in (model.steps, model.rewards)]
         step = _cut(np.concatenate(outputs, axis=1), model.smallest, model.largest)
         z = _cut(z + step[:, :size] + model.steps.noise * step_noise[start], model.least, model.most)
-        reward += rules.count(t) * alive * step[:, size]
+        reward += rules.weight(t) * alive * step[:, size]
         danger, reached = model.danger(z, reached)
         fell += alive * danger
         alive = alive * (1.0 - danger)
@@ -289,7 +289,7 @@ def value_and_gradient(
     z, alive, reached = starts, np.ones(len(starts)), model.outside(starts)
     value, moments = np.zeros(len(starts)), []
     for t, step_noise in enumerate(noise):
-        now = _step(model, theta, z, alive, reached, rows, step_noise, rules=rules, count=rules.count(t))
+        now = _step(model, theta, z, alive, reached, rows, step_noise, rules=rules, share=rules.weight(t))
         value += alive * now.reward
         z, alive, reached = now.after, alive * (1.0 - now.danger), np.maximum(reached, now.outside)
         moments.append(now)
@@ -309,7 +309,7 @@ class _Moment(NamedTuple):
     z: Floats  # [n, D] before it
     alive: Floats  # [n] the probability that a rollout has come so far
     features: Floats  # [n, D + F] of the policy
-    count: float  # weight of the step's reward
+    share: float  # how much its reward counts
     action: Floats  # [n, A]
     basis: tuple[Basis, Basis]  # of steps and of rewards
     uncut: Floats  # [n, D + 1] step and reward before they are clipped
@@ -342,7 +342,7 @@ def _step(
     step_noise: Floats,
     *,
     rules: RolloutRules,
-    count: float,
+    share: float,
 ) -> _Moment:
     size, features = z.shape[1], rules.features(z)
     action = np.tanh(features @ theta[:, :-1].T + theta[:, -1])
@@ -362,11 +362,11 @@ def _step(
         z=z,
         alive=alive,
         features=features,
-        count=count,
+        share=share,
         action=action,
         basis=basis,
         uncut=uncut,
-        reward=count * step[:, size],
+        reward=share * step[:, size],
         moved=moved,
         after=after,
         p_reset=p_reset,
@@ -404,7 +404,7 @@ def _back(
     side = np.where(now.after[each, now.sensor] > model.high[now.sensor], 1.0, -1.0)
     by_after[each, now.sensor] += by_outside * side / model.widths[now.sensor]
     by_moved = np.where((now.moved > model.least) & (now.moved < model.most), by_after, 0.0)
-    by_uncut = np.concatenate([by_moved, now.count * now.alive[:, None]], axis=1)
+    by_uncut = np.concatenate([by_moved, now.share * now.alive[:, None]], axis=1)
     by_uncut = np.where((now.uncut > model.smallest) & (now.uncut < model.largest), by_uncut, 0.0)
     by_x = model.steps.gradients_in(now.basis[0], rows, by_uncut[:, :size])
     by_x += model.rewards.gradients_in(now.basis[1], rows, by_uncut[:, size:])

@@ -180,13 +180,12 @@ class MachineSearch(NamedTuple):
 def late_counts(planning: int) -> Floats:
     """[P] how much the steps of a rollout count, P in all; those of the last quarter LATE times as much as others.
 
-    >>> late_counts(8).tolist()
-    [0.6666666666666666, 0.6666666666666666, 0.6666666666666666, 0.6666666666666666, 0.6666666666666666, \
-0.6666666666666666, 2.0, 2.0]
+    >>> late_counts(8).round(2).tolist()
+    [0.67, 0.67, 0.67, 0.67, 0.67, 0.67, 2.0, 2.0]
     """
     counts = np.ones(planning)
     counts[planning - planning // 4 :] = LATE
-    return counts * (planning / counts.sum())
+    return np.asarray(counts * (planning / counts.sum()))
 
 
 @dataclass

@@ -35,6 +35,7 @@ UNITS = 24  # F
 INNER = 1500  # states whose choices are learned
 EVALUATIONS, RIDGE = 200, 1e-5  # of that regression
 FIRST_RIDGE = 1e-3  # of the weights that it begins with
+FAR_AWAY = 0.25  # deviations from all visited states at which a state is unseen
 NEARLY = 0.95  # actions at the end of the box are learned as this part of it: tanh never gets there
 
 
@@ -72,7 +73,7 @@ class Stepper:
         self.model, self.actions, self.aim = model, actions, aim
         self.seen = cKDTree(visited)
         apart = self.seen.query(visited[:: max(1, len(visited) // 200)], k=2)[0][:, -1]
-        self.usual = max(float(np.quantile(apart, 0.9)), 1e-6)  # how far visited states lie apart
+        self.far = FAR_AWAY + float(np.quantile(apart, 0.9))  # more than visited states lie apart
 
     def __call__(self, z: Floats) -> tuple[Floats, Floats, Floats]:
         """[n K, D] the next states, and [n K] their rewards and probabilities to go on."""
@@ -87,7 +88,7 @@ class Stepper:
         danger, _ = model.danger(after, model.outside(before))
         if self.aim.bonus:
             away = self.seen.query(after)[0]
-            earned = earned + self.aim.bonus * np.clip(away / self.usual - 1.0, 0.0, 1.0)
+            earned = earned + self.aim.bonus * np.minimum(away / self.far, 1.0)
         earned, goes_on = earned - self.aim.lam * danger, 1.0 - danger
         if model.prize is not None:
             won = model.prize.wins(before)
