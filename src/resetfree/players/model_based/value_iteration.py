@@ -36,6 +36,7 @@ INNER = 1500  # states whose choices are learned
 EVALUATIONS, RIDGE = 200, 1e-5  # of that regression
 FIRST_RIDGE = 1e-3  # of the weights that it begins with
 FAR_AWAY = 0.25  # deviations from all visited states at which a state is unseen
+FARTHEST = 8.0  # times that, up to which it counts for more
 NEARLY = 0.95  # actions at the end of the box are learned as this part of it: tanh never gets there
 
 
@@ -88,7 +89,7 @@ class Stepper:
         danger, _ = model.danger(after, model.outside(before))
         if self.aim.bonus:
             away = self.seen.query(after)[0]
-            earned = earned + self.aim.bonus * np.minimum(away / self.far, 1.0)
+            earned = earned + self.aim.bonus * np.minimum(away / self.far, FARTHEST)
         earned, goes_on = earned - self.aim.lam * danger, 1.0 - danger
         if model.prize is not None:
             won = model.prize.wins(before)
