@@ -55,6 +55,7 @@ def test_caution_is_left_where_something_was_a_reset() -> None:
 
 def test_unseen_states_are_sought_in_turn_as_long_as_nothing_was_a_reset() -> None:
     reward = np.full(4000, 0.2)
+    reward[::7] = 0.21
     kept = rows(reward)
     turns = [found.seeks for n in range(1010, 3030, 101) if (found := exploring(kept, n)) is not None]
     assert 5 < sum(turns) < len(turns) - 5

@@ -77,9 +77,8 @@ def exploring(rows: ReplayBuffer, n: int, *, stated: bool = False) -> Exploring 
         since = longest = len(reward) - 1 - int(np.flatnonzero(won)[-1])  # won lately: there is nothing to seek
         stated = False
     in_turn = (n // TRIAL) % 2 == 1 or not np.ptp(reward)  # where all rewards are the same, there is nothing else to do
-    seeks = (stated or since >= FREE) and in_turn
     free = (stated or longest >= FREE) and not (content and high - low > WIDE)
-    return Exploring(since, caution=0.0, seeks=seeks and since < LASTING, trials=since < LASTING) if free else None
+    return Exploring(since, caution=0.0, seeks=in_turn and since < LASTING, trials=since < LASTING) if free else None
 
 
 def trial_is_over(rows: ReplayBuffer, at: int, now: Exploring | None) -> bool:
@@ -92,6 +91,8 @@ def explored(rows: ReplayBuffer, *, stated: bool) -> list[Decision]:
     ends = np.flatnonzero(~rows.taken(rows.n) | rows.terminated[: rows.n]) + 1
     found, before = list[Decision](), False
     for k, n in enumerate(ends.tolist(), 1):
+        if n // BLOCK == (n - 1 if k == 1 else ends[k - 2]) // BLOCK:
+            continue  # no block is complete that was not before
         now = exploring(rows, n, stated=stated)
         if now is not None and not before and now.stalled:
             how = "as no state was ever a reset" if not now.caution else "with less caution"
