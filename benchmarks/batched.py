@@ -16,7 +16,7 @@ from rich.table import Table
 
 import resetfree as rf
 from resetfree.players import make_player
-from resetfree.players.algorithm1 import algorithm1
+from resetfree.players.linear.algorithm1 import algorithm1
 from resetfree.studies.engines.batched import Batch, play_batch
 
 PAIRS = {

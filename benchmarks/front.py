@@ -16,14 +16,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from resetfree.problems.zoo.generated import family_of
+from resetfree.show.cli.bench_pages import draw_pareto
 from resetfree.show.report.comparison import span, verdict
-from resetfree.show.report.pareto import draw_pareto
-from resetfree.studies.suites.methods import methods
-from resetfree.studies.suites.standings import compare
-from resetfree.studies.suites.suite import Case, Instance, instance
-from resetfree.studies.suites.suite_runner import PlayedEntry
+from resetfree.studies.suites.suite import Case, Instance, instance, methods
+from resetfree.studies.suites.suite_runner import Entry, PlayedEntry, compare
 from resetfree.studies.suites.trials import Measured, MethodPlayers, ground, run_trial
-from resetfree.studies.suites.tuning import Entry
 from resetfree.studies.trial import Trial
 
 # Widths are those that docs/results_full.md found; generated problems are played with the smallest.

@@ -24,12 +24,12 @@ import resetfree as rf
 from resetfree.core.state import dump
 from resetfree.game.contract import DualPlayer, PrimalPlayer
 from resetfree.game.loop import Game, begin, play
-from resetfree.players.dual.counting import Counting
 from resetfree.players.dual.online_gradient import ProjectedGradient
+from resetfree.players.dual.penalties import Counting
 from resetfree.players.elimination.support_elimination import SupportElimination
 from resetfree.players.linear.linear_ucb import LargeLinearState, LinearUCB
 from resetfree.players.tabular.sparse_counts import SeenCounts
-from resetfree.theory.oracle.exact import Evaluator
+from resetfree.theory.oracle import Evaluator
 
 B, TIMES = 5.0, 10
 CONSOLE = Console(width=120)

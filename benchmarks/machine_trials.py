@@ -22,7 +22,7 @@ from benchmarks.gym_falls import load_example
 from benchmarks.machine_figures import GOALS, NOTHING, Line, Lived, reached
 
 import resetfree as rf
-from resetfree.core.naming import one_line
+from resetfree.core.errors import one_line
 from resetfree.problems.gym.adapter import GymProblem
 from resetfree.problems.machines import arm, cart_load, two_tanks
 from resetfree.problems.machines.set_points import SetPointMachine, play

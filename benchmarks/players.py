@@ -13,8 +13,8 @@ from rich.table import Table
 import resetfree as rf
 from resetfree.game.loop import begin, play
 from resetfree.players.method import Setting
-from resetfree.studies.suites.methods import methods
-from resetfree.theory.oracle.exact import Evaluator
+from resetfree.studies.suites.suite import methods
+from resetfree.theory.oracle import Evaluator
 
 EPISODES = 2000
 BOUND = 38.8664632

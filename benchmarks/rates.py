@@ -20,14 +20,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks.compiled_rounds import compiled_rounds
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
 
 import resetfree as rf
 from resetfree.game.loop import begin
-from resetfree.players.algorithm1 import algorithm1
-from resetfree.players.linear.compiled_algorithm1 import compiled_rounds
+from resetfree.players.linear.algorithm1 import algorithm1
 
 Floats = NDArray[np.float64]
 POINTS, RESAMPLES = 17, 4000  # of the late half; of the seeds

@@ -32,8 +32,8 @@ from benchmarks.real_time_trials import (
 
 import resetfree as rf
 from resetfree.core.errors import ResetFreeError
-from resetfree.problems.remote.built_in import switch_on
-from resetfree.runs.live import learner_process
+from resetfree.problems.machines.served import switch_on
+from resetfree.runs.live import learner as learner_process
 
 WORLDS = ("waits", "at a rate", "learner killed", "thinks in the loop")
 SLOW = 50.0  # Hz

@@ -24,14 +24,16 @@ import numpy as np
 
 import resetfree as rf
 from resetfree.core import plain_tree
-from resetfree.core.priority import REAL_TIME, Scheduling, take_highest, take_lowest
+from resetfree.core.system import REAL_TIME, Scheduling, take_highest, take_lowest
 from resetfree.core.ticks import Ticks
 from resetfree.game.delayed import HeldPlan
 from resetfree.problems.operators import OperatorReset
-from resetfree.runs.live import acting, plan_reader, recorder
+from resetfree.runs.live import acting
+from resetfree.runs.live import threads as plan_reader
+from resetfree.runs.live import threads as recorder
 from resetfree.runs.live.board import Board
 from resetfree.runs.live.learner_location import LOWEST
-from resetfree.runs.live.plan_reader import PlanReader
+from resetfree.runs.live.threads import PlanReader
 
 QUANTILES = {"p50": 50.0, "p99": 99.0, "p99.9": 99.9, "max": 100.0}
 RATES = (100.0, 500.0)

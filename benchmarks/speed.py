@@ -16,8 +16,8 @@ from rich.table import Table
 
 import resetfree as rf
 from resetfree.game.loop import begin, play
-from resetfree.players.algorithm1 import algorithm1
-from resetfree.theory.oracle.exact import Evaluator
+from resetfree.players.linear.algorithm1 import algorithm1
+from resetfree.theory.oracle import Evaluator
 
 B = 5.0
 PEER_EPISODES = 500

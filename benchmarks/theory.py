@@ -21,14 +21,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks.compiled_rounds import compiled_rounds
 from rich.console import Console
 from rich.table import Table
 
 import resetfree as rf
 from resetfree.core.state import dump, load
 from resetfree.game.loop import Game, begin
-from resetfree.players.algorithm1 import algorithm1
-from resetfree.players.linear.compiled_algorithm1 import compiled_rounds
+from resetfree.players.linear.algorithm1 import algorithm1
 from resetfree.studies.statistics import interval
 from resetfree.theory.certificates.anytime import resets_upper
 from resetfree.theory.certificates.claims_rates import solved_for_resets

@@ -24,6 +24,7 @@ PAGES = [page for page in PAGES if page not in OTHERS]
 RUN = {
     "certify",
     "check",
+    "copy",
     "evaluate",
     "export",
     "limit",

@@ -22,8 +22,8 @@ import resetfree as rf
 from resetfree.core.errors import ResetFreeError
 from resetfree.players import Role, discover, settings
 from resetfree.players.testing.trial_problems import fill
+from resetfree.problems.blueprint import describe
 from resetfree.problems.contract import Problem
-from resetfree.problems.fingerprint import describe
 from resetfree.show.cli.listing import summary_line
 
 from .plain_docstrings import escape

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 import resetfree as rf
 from resetfree.problems.gym.adapter import GymProblem
 from resetfree.problems.machines import arm, cart_load, two_tanks
-from resetfree.problems.machines.set_points import Life, SetPointMachine, play
+from resetfree.problems.machines.set_points import SetPointMachine, Trajectory, play
 from resetfree.show.report.style import BLUE, GREY, INK, ORANGE, look, save
 
 EPISODES, HORIZON = 30, 100
@@ -70,7 +70,7 @@ def problem(name: str) -> GymProblem:
     return rf.from_gym(EXAMPLES[name].make(), horizon=HORIZON, name=name)
 
 
-def draw(name: str, run: rf.Run, lives: dict[str, Life], file: Path) -> None:
+def draw(name: str, run: rf.Run, lives: dict[str, Trajectory], file: Path) -> None:
     """Above: the reward while it learned. Below: what was learned and the controller, on the same set points."""
     example = EXAMPLES[name]
     with look():

@@ -17,8 +17,8 @@ from resetfree.core.errors import (
 from resetfree.game.contract import DualPlayer, Plan, PrimalPlayer, Round
 from resetfree.problems.action_spaces import Box, Choices
 from resetfree.problems.contract import Episode, Policy, Problem, simulate
+from resetfree.problems.finite.composed import with_help
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.finite.with_help import with_help
 from resetfree.problems.gym import from_gym
 from resetfree.problems.operators import OperatorReset
 from resetfree.problems.paced import Deadlines

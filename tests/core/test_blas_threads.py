@@ -9,13 +9,13 @@ import threading
 
 import pytest
 
-from resetfree.core.threads import libraries, one_thread
+from resetfree.core.compiled import libraries, one_thread
 
 # Matrices large enough for OpenBLAS to split: with the threads that it chooses, one and two give different values.
 RUN = """
 import hashlib
 import resetfree as rf
-from resetfree.problems.features.random_fourier import RandomFourier
+from resetfree.problems.features.cosines import RandomFourier
 from resetfree.players.linear.stored_linear import StoredLinear
 from resetfree.players.testing.trial_problems import Plane
 

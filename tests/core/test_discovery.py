@@ -12,7 +12,7 @@ from tests.core.sample_package import install, python
 PLAYER = """
 from dataclasses import dataclass
 from typing import ClassVar
-from resetfree.players.tabular.uniform import Uniform
+from resetfree.players.tabular.references import Uniform
 
 @dataclass(frozen=True)
 class Mine(Uniform):

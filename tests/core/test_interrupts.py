@@ -28,7 +28,7 @@ import pytest
 import resetfree as rf
 from resetfree.core import interrupts
 from resetfree.problems.operators import OperatorReset, http
-from resetfree.problems.operators.request import Request
+from resetfree.problems.operators.channel import Request
 from resetfree.runs.file.ledger import read
 from resetfree.show.cli import main
 from resetfree.studies.workers import Workers

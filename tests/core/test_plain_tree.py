@@ -22,7 +22,7 @@ from resetfree.players.neural.skip_policy import first_actor, skip_policy
 from resetfree.problems.action_spaces import Box
 from resetfree.problems.contract import ChoicePolicy, Modal, Policy
 from resetfree.problems.features import Features
-from resetfree.problems.features._scaling import Scaling
+from resetfree.problems.features.scaling import Scaling
 from resetfree.problems.finite.tabular_policy import TabularPolicy
 from resetfree.problems.stepping import FunctionPolicy, playable
 from resetfree.problems.tanh_policy import TanhPolicy
@@ -224,3 +224,12 @@ def test_damaged_bytes_give_a_tree_or_one_sentence(data: st.DataObject) -> None:
     for damaged in (bytes(whole), bytes(whole[:cut])):
         with suppress(InvalidInput):
             decode(damaged, CLASSES)
+
+
+def test_a_class_of_ours_is_found_where_it_lies_now() -> None:
+    data = encode(Scaling(np.zeros(2), np.ones(2)))
+    moved = data.replace(b"features.scaling:", b"features.someday:")
+    assert moved != data
+    assert isinstance(decode(moved, by_name(Scaling)), Scaling)
+    with pytest.raises(InvalidInput, match="not known here"):
+        decode(data.replace(b"resetfree.", b"elsewhere."), by_name(Scaling))

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from resetfree.core.errors import InvalidInput
-from resetfree.core.npz import pack, unpack
-from resetfree.core.state import check_arrays, dump, is_replayed, load, replay
+from resetfree.core.state import check_arrays, dump, is_replayed, load, pack, replay, unpack
 
 
 class Pair(NamedTuple):

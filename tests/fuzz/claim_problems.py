@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import resetfree as rf
-from resetfree.problems.finite.contexts import with_contexts
+from resetfree.problems.finite.composed import with_contexts
 from resetfree.theory.assumptions import close
 
 Floats = NDArray[np.float64]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 import resetfree as rf
 from resetfree.game.contract import Plan, Round
-from resetfree.players.tabular.uniform import Uniform
+from resetfree.players.tabular.references import Uniform
 
 Floats = NDArray[np.float64]
 PATTERNS: dict[str, Callable[[Any, int], Any]] = {  # of rounds 0 .. K - 1

@@ -14,8 +14,8 @@ import pytest
 
 import resetfree as rf
 from resetfree.game.loop import begin, play
-from resetfree.players.algorithm1 import algorithm1
-from resetfree.theory.oracle.exact import Evaluator
+from resetfree.players.linear.algorithm1 import algorithm1
+from resetfree.theory.oracle import Evaluator
 
 FILE = Path(__file__).parent / "algorithm1.json"
 RUNS: dict[str, dict[str, Any]] = {

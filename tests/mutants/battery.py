@@ -30,9 +30,9 @@ from resetfree.players.dual.online_gradient import ProjectedGradient
 from resetfree.players.elimination.rule_class import Rules
 from resetfree.players.elimination.support_elimination import SupportElimination
 from resetfree.players.linear.linear_ucb import LinearUCB
-from resetfree.players.tabular.best_response import BestResponse
+from resetfree.players.tabular.references import BestResponse
 from resetfree.players.tabular.ucbvi import UCBVI
-from resetfree.problems.finite.safe_sets import SafeSets
+from resetfree.problems.finite.safety import SafeSets
 from resetfree.runs.file import runfile
 from resetfree.runs.replay_whole import whole_run
 from resetfree.theory import theorems

@@ -17,7 +17,7 @@ from tests.mutants.slight import plain
 import resetfree as rf
 from resetfree.players.tabular import count_players
 from resetfree.problems.finite.tabular_policy import random_policy
-from resetfree.theory import cover_widths, delay, proved_widths, reset_limits, theorems, widths
+from resetfree.theory import delay, proved_widths, reset_limits, theorems, widths
 from resetfree.theory.certificates import anytime, claims_rates
 from resetfree.theory.regret import exact_rounds
 
@@ -229,18 +229,18 @@ def upper_sums() -> Pairs:
 
 
 @of(
-    cover_widths.cover_width,
-    cover_widths.most_growth,
-    cover_widths.cover_betas,
-    cover_widths._step,
-    cover_widths.epoch,
-    cover_widths.log_cover,
+    proved_widths.cover_width,
+    proved_widths.most_growth,
+    proved_widths.cover_betas,
+    proved_widths._step,
+    proved_widths.epoch,
+    proved_widths.log_cover,
 )
 def covers() -> Pairs:
     problem = rf.make("continuous-linear-v0", dimension=2).problem()
-    yield cover_widths.cover_width(problem, 4, 0.4, 16.0, 9.0, reg=0.3)[:6], (4, problem.horizon, 0.3, 9.0, 16.0, 0.3)
+    yield proved_widths.cover_width(problem, 4, 0.4, 16.0, 9.0, reg=0.3)[:6], (4, problem.horizon, 0.3, 9.0, 16.0, 0.3)
     for alpha in (40.0, float("inf")):
-        c = cover_widths.CoverWidth(4, 4, 0.03, alpha, 16.0, reg=0.3, noise=0.2)
+        c = proved_widths.CoverWidth(4, 4, 0.03, alpha, 16.0, reg=0.3, noise=0.2)
         greedy = alpha == float("inf")
 
         def growth(n: float, c: Any = c) -> int:
@@ -267,11 +267,11 @@ def covers() -> Pairs:
             near_r, near_c = (1.0, 0.0) if greedy else (float(ahead), 1.0)
             return (ahead / 2 + c.noise) * found[0] + near_r + ridge * (ahead + 1), found[1] / 2 + near_c + ridge
 
-        yield cover_widths.most_growth(c._replace(d=40), 0.0), 0.0
+        yield proved_widths.most_growth(c._replace(d=40), 0.0), 0.0
         for n, g in ((0.0, 0.0), (1.0, 2.2), (700.0, 12.0)):
-            yield cover_widths.most_growth(c, n), growth(n)
+            yield proved_widths.most_growth(c, n), growth(n)
             expected = np.array([betas(h, ceil(g), n) for h in range(1, 5)]).T
-            yield cover_widths.cover_betas(c, np.full(4, g), np.full(4, n)), expected
+            yield proved_widths.cover_betas(c, np.full(4, g), np.full(4, n)), expected
 
 
 @of(delay.delays, delay.lateness_cost, delay.missed_steps, delay.fixed_step, delay.doubled_rounds)

@@ -14,9 +14,9 @@ from resetfree.game.capabilities import Comparator, PlanAges
 from resetfree.players import discover
 from resetfree.players.elimination.rule_class import rows_of, rules_of
 from resetfree.players.linear import intervals
-from resetfree.players.linear import proved as proved_linear
+from resetfree.players.linear import regression as proved_linear
 from resetfree.players.linear.greedy_composite import composite_beta
-from resetfree.theory import cover_widths, proved_widths, visit_sums, widths
+from resetfree.theory import proved_widths, visit_sums, widths
 from resetfree.theory.assumptions import reachable_starts
 
 
@@ -229,7 +229,7 @@ def summed() -> Pairs:
                     proved_linear.Covers(on, pooled, p, B, reg, alpha=40.0, rare=old > 0),
                     sqrt(2) if old else 1.0,
                 )
-                beta_r, beta_c = cover_widths.cover_betas(
+                beta_r, beta_c = proved_widths.cover_betas(
                     bound.width, np.full(H, float(ceil(growth))), np.full(H, float(n))
                 )
             weights = 2 * (beta_r + B * beta_c) * kept
@@ -314,11 +314,11 @@ def greedy() -> Pairs:
         cls(B=4.0, width="proved", reg=1.0, p=0.07).betas(problem, K),
         proved_widths.determinant_betas(width, np.zeros(H)).max(axis=1),
     )
-    cover = cover_widths.cover_width(plane, 4, 0.07, 4.0, float("inf"), reg=1.0)
+    cover = proved_widths.cover_width(plane, 4, 0.07, 4.0, float("inf"), reg=1.0)
     nothing = np.zeros(plane.horizon)
     yield (
         cls(B=4.0, width="proved", reg=1.0, p=0.07).betas(plane, K),
-        cover_widths.cover_betas(cover, nothing, nothing).max(axis=1),
+        proved_widths.cover_betas(cover, nothing, nothing).max(axis=1),
     )
 
 

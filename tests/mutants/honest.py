@@ -14,7 +14,7 @@ import numpy as np
 import resetfree as rf
 from resetfree.core.certificate import Certificate
 from resetfree.runs.replay_whole import whole_run
-from resetfree.theory.assumptions.misspecification import nearest_linear
+from resetfree.theory.assumptions.linearity import nearest_linear
 from resetfree.theory.certificates import certify
 from resetfree.theory.regret import exact_rounds
 from resetfree.theory.theorems import certify_problem, reduction

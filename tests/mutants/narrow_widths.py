@@ -11,7 +11,7 @@ from tests.mutants.honest import features, learn, nearly_linear
 
 import resetfree as rf
 from resetfree.core.certificate import Certificate
-from resetfree.players.linear import proved as proved_linear
+from resetfree.players.linear import regression as proved_linear
 from resetfree.players.linear.linear_ucb import LinearUCB
 from resetfree.theory.certificates import OPTIMISM, certify
 

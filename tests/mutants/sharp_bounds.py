@@ -11,10 +11,10 @@ from tests.mutants.battery import mutant
 
 import resetfree as rf
 from resetfree.core.certificate import Certificate
-from resetfree.players.linear import algorithm1_safe, intervals
-from resetfree.players.linear.algorithm1_safe import Algorithm1Safe
+from resetfree.players.linear import guarded, intervals
+from resetfree.players.linear.guarded import Algorithm1Safe
 from resetfree.theory.certificates import certify
-from resetfree.theory.first_falls import UnsafeEdges
+from resetfree.theory.visit_sums import UnsafeEdges
 
 
 def dear(mdp: rf.FiniteMDP, factor: float, episodes: int) -> rf.Run:
@@ -62,6 +62,6 @@ def _() -> list[Certificate]:
         allowed[:] = False
         allowed[:, :, 0] = True
 
-    with patch.object(algorithm1_safe, "endless_sets", only_first):
+    with patch.object(guarded, "endless_sets", only_first):
         run = rf.learn(rf.make("grid-v0"), Algorithm1Safe(), episodes=300, seed=0)
     return certify(run)

@@ -22,13 +22,13 @@ from tests.mutants.slight import in_place, mutants, plain
 from resetfree.game import capabilities
 from resetfree.players import discover
 from resetfree.players.linear import intervals
-from resetfree.players.linear import proved as proved_linear
+from resetfree.players.linear import regression as proved_linear
 from resetfree.players.linear.greedy_composite import composite_beta
 from resetfree.players.tabular import count_players
-from resetfree.theory import cover_widths, delay, proved_widths, reset_limits, theorems, widths
+from resetfree.theory import delay, proved_widths, reset_limits, theorems, widths
 from resetfree.theory.certificates import anytime, claims_rates
 
-MODULES = (widths, proved_widths, cover_widths, delay, reset_limits, anytime)
+MODULES = (widths, proved_widths, delay, reset_limits, anytime)
 NUMBERS = ("float", "int", "Floats", "Ints", "Width", "Over", "Limit", "tuple[")  # what such functions return
 BOUNDS = [  # protocols with a bound
     capabilities.BoundsOnlineRegret, capabilities.MovesBySteps, capabilities.StatesOtherBounds,

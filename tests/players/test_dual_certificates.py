@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import resetfree as rf
 from resetfree.players import discover
-from resetfree.players.dual.coin_betting import CoinBetting
+from resetfree.players.dual.unknown_bound import CoinBetting
 from resetfree.theory.certificates import certify, truth
 from resetfree.theory.certificates.claims_dual import DualSide, dual_side
 

@@ -7,8 +7,7 @@ import pytest
 
 import resetfree as rf
 from resetfree.problems.action_spaces import Choices
-from resetfree.problems.blueprint import blueprint
-from resetfree.problems.fingerprint import fingerprint
+from resetfree.problems.blueprint import blueprint, fingerprint
 from resetfree.problems.world import find_world
 
 # The first digits of what runs of these problems have recorded.

@@ -11,8 +11,7 @@ from tests.show.cli import commands
 
 import resetfree as rf
 from resetfree.core.errors import InvalidInput, UnknownName
-from resetfree.problems.resolve import full_name
-from resetfree.problems.world import find_world
+from resetfree.problems.world import find_world, full_name
 from resetfree.runs.file.ledger import Ledger
 from resetfree.studies.plan import read_plan
 

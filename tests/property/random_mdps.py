@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree import FiniteMDP
-from resetfree.problems.finite.contexts import with_contexts
+from resetfree.problems.finite.composed import with_contexts
 from resetfree.problems.finite.mdp import Boundary
 from resetfree.theory.assumptions import close
 

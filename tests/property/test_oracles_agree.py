@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.property.strategies import Floats, exact, finite_problems, policies
 
 from resetfree import AssumptionViolated, FiniteMDP, evaluate, make, simulate, solve
-from resetfree.problems.finite.safe_sets import safe_sets
+from resetfree.problems.finite.safety import safe_sets
 from resetfree.problems.finite.tabular_policy import random_policy
 from resetfree.theory.oracle.dynamic_programming import best_response, can_leave, can_reset
 from resetfree.theory.oracle.fractions import best_lagrangian, evaluate_exactly, exact_model, solve_exactly

@@ -25,7 +25,7 @@ from tests.runs.forging import rechain
 
 import resetfree as rf
 from resetfree.core.errors import ResetFreeError
-from resetfree.core.npz import pack
+from resetfree.core.state import pack
 from resetfree.players import discover
 from resetfree.problems.contract import Episode
 from resetfree.runs.file.recorded import EpisodeBuffer, unpacked

@@ -13,8 +13,8 @@ from tests.show.cli import commands
 
 import resetfree as rf
 from resetfree.core.errors import InvalidInput, UnknownName
-from resetfree.runs.file.ending import Ending
 from resetfree.runs.file.ledger import read
+from resetfree.runs.file.newfile import Ending
 
 Columns = dict[str, Any]
 LAKE = {"problem": {"horizon": 20, "is_slippery": True}}

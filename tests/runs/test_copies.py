@@ -25,8 +25,8 @@ from tests.runs.copy_writer import CASES, Page
 import resetfree as rf
 from resetfree.core.errors import RunError
 from resetfree.problems.operators import OperatorReset
-from resetfree.runs.file.ledger import Contents, read
-from resetfree.runs.file.newfile import copy_run
+from resetfree.runs.file.ledger import read
+from resetfree.runs.file.newfile import Contents, copy_run
 from resetfree.runs.file.runfile import connect
 from resetfree.show.cli import main
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from resetfree.show.cli.diagnostics import past_horizon, steps_between_resets
+from resetfree.show.cli.run_summary import past_horizon, steps_between_resets
 
 Columns = dict[str, NDArray[np.int64]]
 

@@ -16,8 +16,7 @@ import pytest
 
 import resetfree as rf
 from resetfree.core.errors import InvalidInput, NotCertifiable
-from resetfree.problems.fingerprint import fingerprint
-from resetfree.problems.model_data import model_from, plain_model
+from resetfree.problems.blueprint import fingerprint, model_from, plain_model
 from resetfree.runs.file.ledger import Ledger
 
 HORIZON = 6

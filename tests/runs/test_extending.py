@@ -13,7 +13,7 @@ import pytest
 
 import resetfree as rf
 from resetfree.core.errors import InvalidInput, RunError
-from resetfree.game.planned import depends_on_length
+from resetfree.game.contract import depends_on_length
 from resetfree.players import discover, make_player
 from resetfree.problems.action_spaces import Choices
 from resetfree.runs.file.ledger import read, read_spec_of
@@ -21,7 +21,7 @@ from resetfree.runs.replay_whole import whole_run
 from resetfree.show.cli import main
 from resetfree.show.studio.files import RunFolder
 from resetfree.show.studio.following import Following
-from resetfree.show.studio.scenes import scene_of
+from resetfree.show.studio.frames import scene_of
 from resetfree.studies.engines.batched import play_batch
 from resetfree.theory.certificates import RATES
 

@@ -12,7 +12,7 @@ import pytest
 import resetfree as rf
 from resetfree.game.contract import Plan, Prediction
 from resetfree.players import discover
-from resetfree.players.tabular.best_response import BestResponse
+from resetfree.players.tabular.references import BestResponse
 from resetfree.runs.foresight import MEANT, foresight
 
 PROBLEM, EPISODES = "random-linear-v0", 300

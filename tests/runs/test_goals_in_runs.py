@@ -16,7 +16,7 @@ from tests.runs.forging import forge
 import resetfree as rf
 from resetfree.core.errors import Notice, RunError
 from resetfree.problems.operators import Answer, Request
-from resetfree.runs.file.columns import COLUMNS
+from resetfree.runs.file.recorded import COLUMNS
 from resetfree.runs.trusted_options import trusted_options
 from resetfree.show.cli import main
 

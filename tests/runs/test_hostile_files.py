@@ -22,7 +22,7 @@ from tests.runs.forging import forge
 
 import resetfree as rf
 from resetfree.core.errors import RunError
-from resetfree.core.npz import pack, unpack
+from resetfree.core.state import pack, unpack
 from resetfree.runs.file.runfile import decode_start
 from resetfree.use import read_policy
 

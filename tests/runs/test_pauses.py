@@ -11,11 +11,11 @@ import pytest
 from rich.console import Console
 
 import resetfree as rf
-from resetfree.game import pauses
+from resetfree.game import contract as pauses
+from resetfree.game.contract import NOTABLE, Pauses
 from resetfree.game.loop import begin, play
-from resetfree.game.pauses import NOTABLE, Pauses
-from resetfree.players.dual.counting import Counting
-from resetfree.players.tabular.uniform import Uniform
+from resetfree.players.dual.penalties import Counting
+from resetfree.players.tabular.references import Uniform
 from resetfree.show.cli.progress import Display
 from resetfree.show.cli.run_summary import show, summary
 

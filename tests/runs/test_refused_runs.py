@@ -11,7 +11,7 @@ import pytest
 
 import resetfree as rf
 from resetfree.core.errors import RunError
-from resetfree.core.lock import WriterLock, is_held
+from resetfree.core.files import WriterLock, is_held
 from resetfree.runs.file.ledger import Ledger, read
 
 REST = b"the rest of a page" * 300

@@ -25,7 +25,8 @@ from resetfree.problems.gym.observations import Numbered
 from resetfree.problems.operators import OperatorReset, Request
 from resetfree.problems.world import find_world
 from resetfree.runs.file import runfile
-from resetfree.runs.file.ledger import Contents, read
+from resetfree.runs.file.ledger import read
+from resetfree.runs.file.newfile import Contents
 from resetfree.runs.file.recorded import ReplayedProblem
 from resetfree.runs.file.runfile import connect, read_checkpoint, read_played, read_problem
 from resetfree.runs.request import Who

@@ -17,7 +17,7 @@ from rich.console import Console
 
 import resetfree as rf
 from resetfree.game.contract import PrimalPlayer, Statement
-from resetfree.players.tabular.uniform import Uniform
+from resetfree.players.tabular.references import Uniform
 from resetfree.runs.file import runfile
 from resetfree.runs.replay_whole import CHECKPOINT, ROUNDS, SPEC, whole_run
 from resetfree.show.cli.certify import certify as command
@@ -25,10 +25,9 @@ from resetfree.show.cli.progress import _stated
 from resetfree.show.cli.run_summary import show, summary
 from resetfree.show.report.html.groups import collect
 from resetfree.show.report.html.html_tables import guarantee, settings
-from resetfree.show.studio.scenes import scene_of
+from resetfree.show.studio.frames import scene_of
 from resetfree.theory.certificates import certify
-from resetfree.theory.certificates.record import DIGEST
-from resetfree.theory.certificates.statement_checks import CLAIM
+from resetfree.theory.certificates.record import CLAIM, DIGEST
 
 
 def edited(file: Path, edit: Callable[[dict[str, Any]], object]) -> Path:

@@ -23,9 +23,9 @@ from resetfree.problems.world import find_world
 from resetfree.runs.file.recorded import unpacked
 from resetfree.runs.recall import recall
 from resetfree.show.cli import main
-from resetfree.show.report.results_pages import check_page
+from resetfree.show.cli.bench_pages import check_page
 from resetfree.studies.gathering import _best, _values_file
-from resetfree.studies.suites.results import Results
+from resetfree.studies.suites.trials import Results
 from resetfree.use import read_policy
 
 

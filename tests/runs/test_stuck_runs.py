@@ -20,7 +20,7 @@ from tests.show.cli import commands
 import resetfree as rf
 from resetfree.core.errors import Notice, OperatorTimeout, RunError
 from resetfree.problems.operators import Answer, Request
-from resetfree.problems.operators.messages import sentence
+from resetfree.problems.operators.channel import sentence
 from resetfree.show.cli.progress import Display
 from resetfree.show.report.html import write_report
 from resetfree.show.studio.following import Followed

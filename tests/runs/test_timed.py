@@ -18,8 +18,8 @@ import resetfree as rf
 from resetfree.core.errors import InvalidInput, RunError
 from resetfree.game.contract import Round
 from resetfree.game.loop import Game
-from resetfree.runs.file.columns import TIMING, columns_of
 from resetfree.runs.file.ledger import read
+from resetfree.runs.file.recorded import TIMING, columns_of
 from resetfree.runs.file.spec import validate
 
 DRIVER = Path(__file__).parent / "kill_driver.py"
@@ -173,7 +173,7 @@ def test_edits_of_the_columns_do_not_fit_the_digest(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("cut", [b"", b"rfp1", b"x" * 40])
 def test_plans_in_a_checkpoint_that_cannot_be_read_are_refused(cut: bytes, tmp_path: Path) -> None:
-    from resetfree.core.npz import pack, unpack
+    from resetfree.core.state import pack, unpack
 
     path, asked = tmp_path / "a.rfrun", {**DELAY, "episodes": 30, "delay": 2}
     with pytest.raises(Cut):

@@ -17,7 +17,7 @@ import pytest
 
 import resetfree as rf
 from resetfree.core.errors import InvalidInput
-from resetfree.core.npz import pack, unpack
+from resetfree.core.state import pack, unpack
 from resetfree.runs.data.all_transitions import NAMES, unscaled_episodes
 from resetfree.runs.data.transition_files import KIND, read_transitions, write_transitions
 from resetfree.show.cli import main

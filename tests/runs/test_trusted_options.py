@@ -33,17 +33,16 @@ CODE = (f"{EVIL}:f", f"{EVIL}.f", EVIL)
 IMPORTING = {
     "core/discovery.py",
     "core/extras.py",  # libraries that players name in their source
-    "core/naming.py",
-    "problems/features/user.py",
+    "core/errors.py",
+    "problems/features/basis.py",
     "problems/gym/builder.py",
     "problems/gym/decoding.py",
     "problems/gym/events.py",
     "problems/gym/making.py",
-    "problems/resolve.py",
+    "problems/world.py",
     "runs/live/assignment.py",  # classes of players that this process has imported by then
-    "runs/tracking/mlflow_sink.py",
-    "runs/tracking/tensorboard.py",
-    "runs/tracking/wandb_sink.py",
+    "runs/tracking/recording.py",
+    "runs/tracking/tracker.py",
     "runs/data/transition_files.py",
     "studies/gathering.py",
 }

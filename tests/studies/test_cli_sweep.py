@@ -16,29 +16,21 @@ from typing import Any
 import pandas as pd
 import pytest
 from rich.console import Console
+from tests.show.cli import commands
+from tests.show.cli.commands import refused, run
 from tests.studies.common import SMALL, assert_alone, fragile, hearing
 
 from resetfree.runs.file.ledger import read
-from resetfree.show.cli import main
 from resetfree.show.cli.sweep import _show_tables
-from resetfree.show.report.sweep_pictures import SHOWN, SummaryLine
+from resetfree.show.cli.sweep_report import SHOWN, SummaryLine
 from resetfree.studies import SweepFolder, parse_plan
 
 ROOT = Path(__file__).parents[2]
 ONE = SMALL.replace("seeds = 2", "seeds = 1").replace("[0.1, 0.2]", "0.2")
 
 
-def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
-    status = main(words)
-    out, err = capsys.readouterr()
-    return status, out, err
-
-
-def run_json(capsys: pytest.CaptureFixture[str], *words: str, status: int = 0) -> Any:
-    found, out, _ = run(capsys, *words, "--json")
-    assert found == status
-    assert out.count("\n") == 1
-    return json.loads(out)
+def run_json(capsys: pytest.CaptureFixture[str], *words: str, wanted: int = 0) -> Any:
+    return commands.run_json(capsys, *words, wanted=wanted, quiet=False)
 
 
 @pytest.fixture
@@ -113,7 +105,7 @@ def test_failed_trials_are_shown_and_tried_again(
     marker.write_text("")
     file.write_text(fragile("raising", marker))
     local = ("--engine", "local", "--workers", "1")
-    data = run_json(capsys, "sweep", str(file), "--out", out, *local, "--strict", status=1)
+    data = run_json(capsys, "sweep", str(file), "--out", out, *local, "--strict", wanted=1)
     assert (data["done"], data["failed"], data["gathered"]) == (0, 1, 0)
     assert data["errors"][0]["error"] == "ValueError: the gripper is stuck"
     assert "Traceback" in Path(data["errors"][0]["file"]).read_text()
@@ -140,10 +132,7 @@ def test_failed_trials_are_shown_and_tried_again(
 def test_mistakes_are_one_sentence(
     capsys: pytest.CaptureFixture[str], file: Path, words: tuple[str, ...], sentence: str
 ) -> None:
-    status, out, err = run(capsys, *words)
-    assert (status, out) == (2, "")
-    assert sentence in err
-    assert err.count("\n") == 1
+    assert sentence in refused(capsys, *words)
 
 
 def test_another_sweep_in_the_same_folder(capsys: pytest.CaptureFixture[str], file: Path) -> None:
@@ -159,18 +148,8 @@ def test_another_sweep_in_the_same_folder(capsys: pytest.CaptureFixture[str], fi
 def test_ctrl_c_saves_and_the_same_command_goes_on(file: Path) -> None:
     text = ONE.replace("60", "30000")  # a second and more: Ctrl-C comes before the end
     file.write_text(text)
-    command = [
-        sys.executable,
-        "-m",
-        "resetfree.show.cli",
-        "sweep",
-        str(file),
-        "--engine",
-        "local",
-        "--workers",
-        "2",
-        "--json",
-    ]
+    command = [sys.executable, "-m", "resetfree.show.cli", "sweep", str(file), "--engine", "local", "--workers", "2"]
+    command.append("--json")
     process = subprocess.Popen(
         hearing(*command), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )

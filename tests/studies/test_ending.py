@@ -18,7 +18,7 @@ from tests.studies.common import assert_alone, fragile, hearing, resumed_at, sta
 from resetfree.core.errors import InvalidInput, RunError
 from resetfree.show.cli import main
 from resetfree.studies import SweepFolder, parse_plan, run_sweep
-from resetfree.studies.sweep_runner import standing
+from resetfree.studies.engines.sweep_runner import standing
 from resetfree.studies.workers import Workers, stopping
 
 ROOT = Path(__file__).parents[2]

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from tests.studies.common import assert_alone, prepared
 
-from resetfree.core import drafts
+from resetfree.core import files as drafts
 from resetfree.runs.file.ledger import read
 from resetfree.show.cli import main
 from resetfree.studies import SweepFolder, parse_plan

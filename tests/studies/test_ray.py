@@ -16,7 +16,7 @@ import pytest
 from tests.studies.common import SMALL, assert_alone, fragile, hearing, resumed_at, started
 
 from resetfree.core.errors import RunError
-from resetfree.core.ray_cluster import on_loopback
+from resetfree.core.extras import on_loopback
 from resetfree.runs.file.ledger import read
 from resetfree.studies import Count, StudyStopped, SweepFolder, SweepPlan, parse_plan, run_sweep
 from resetfree.studies.engines import on_ray
@@ -86,16 +86,8 @@ def processes_of(pid: int, name: str) -> list[int]:
 
 def sweep_on_ray(tmp_path: Path, text: str) -> tuple[subprocess.Popen[str], SweepPlan, SweepFolder, list[str]]:
     (tmp_path / "s.toml").write_text(text)
-    command = [
-        sys.executable,
-        "-m",
-        "resetfree.show.cli",
-        "sweep",
-        str(tmp_path / "s.toml"),
-        "--out",
-        str(tmp_path / "s"),
-    ]
-    command += ["--engine", "ray", "--workers", "2", "--json"]
+    command = [sys.executable, "-m", "resetfree.show.cli", "sweep", str(tmp_path / "s.toml"), "--out"]
+    command += [str(tmp_path / "s"), "--engine", "ray", "--workers", "2", "--json"]
     process = subprocess.Popen(
         hearing(*command), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )

@@ -14,12 +14,10 @@ import pytest
 from tests.studies.common import SMALL, assert_alone, started
 
 from resetfree.core.errors import RunError
-from resetfree.studies.engines.local import Local
-from resetfree.studies.engines.runner import InProcess, Outcome, Runner, Stop
+from resetfree.studies.engines.runner import InProcess, Local, Outcome, Runner, Stop
 from resetfree.studies.suites import suite_runner
-from resetfree.studies.suites.methods import methods
-from resetfree.studies.suites.results import Results
-from resetfree.studies.suites.suite import find_suite
+from resetfree.studies.suites.suite import find_suite, methods
+from resetfree.studies.suites.trials import Results
 from resetfree.studies.trial import TrialJob
 
 

@@ -13,7 +13,7 @@ from scipy.optimize import linprog, minimize, nnls
 
 import resetfree as rf
 from resetfree import AssumptionViolated, FiniteMDP, InvalidInput, NotCertifiable
-from resetfree.problems.finite.contexts import with_contexts
+from resetfree.problems.finite.composed import with_contexts
 from resetfree.problems.finite.safety import RESTART, START
 from resetfree.theory.assumptions import (
     AssumptionReport,
@@ -367,7 +367,7 @@ def test_a_report_is_true_only_if_feasibility_was_found_to_hold() -> None:
 
 
 def test_checks_do_not_load_the_optimiser_before_it_is_needed() -> None:
-    modules = "sys, resetfree.theory.theorems, resetfree.theory.counterexamples"
+    modules = "sys, resetfree.theory.theorems, resetfree.theory.lemmas"
     code = f"import {modules}; print('scipy.optimize' in sys.modules)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "False"

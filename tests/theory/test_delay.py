@@ -15,8 +15,8 @@ from tests.theory.late_game import Rule, never_waits, play, waits, waits_at_rand
 import resetfree as rf
 from resetfree.core.errors import InvalidInput
 from resetfree.game.contract import Plan
-from resetfree.players.dual.constant_penalty import ConstantPenalty
 from resetfree.players.dual.online_gradient import AdagradNorm, ConstantStep, ProjectedGradient
+from resetfree.players.dual.penalties import ConstantPenalty
 from resetfree.players.elimination.support_elimination import SupportElimination
 from resetfree.theory.assumptions import unsafe_pairs
 from resetfree.theory.delay import before_resets, delays, doubled_rounds, fixed_step, missed_steps, played

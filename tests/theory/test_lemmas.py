@@ -16,14 +16,14 @@ from tests.property.strategies import exact, finite_problems
 import resetfree as rf
 from resetfree import FiniteMDP, InvalidInput
 from resetfree.game.loop import begin, play
-from resetfree.players.algorithm1 import algorithm1
+from resetfree.players.linear.algorithm1 import algorithm1
 from resetfree.problems.finite.tabular_policy import random_policy
-from resetfree.theory import counterexamples, lemmas
-from resetfree.theory.counterexamples import non_markovian_saddle_point
+from resetfree.theory import lemmas
 from resetfree.theory.lemmas import (
     comparator_pair,
     composite_optimism,
     no_slater,
+    non_markovian_saddle_point,
     overestimates,
     performance_difference,
     softmax_gap,
@@ -279,7 +279,7 @@ def test_a_policy_that_does_not_remember_is_none(monkeypatch: pytest.MonkeyPatch
             policy = honest(mdp, np.eye(mdp.n_states)[start], threshold).policy
             return honest(mdp, weights, threshold)._replace(policy=policy)
 
-        monkeypatch.setattr(counterexamples, "constrained_value", forgetful)
+        monkeypatch.setattr(lemmas, "constrained_value", forgetful)
         assert [c.claim for c in non_markovian_saddle_point() if not c.holds]
 
 

@@ -15,14 +15,10 @@ import resetfree as rf
 from resetfree.players.elimination.support_elimination import SupportElimination
 from resetfree.show.report.comparison import heading
 from resetfree.show.report.html.html_tables import limit_words
-from resetfree.studies.suites.methods import AUTO
-from resetfree.studies.suites.standings import compare
-from resetfree.studies.suites.suite import SUITES
-from resetfree.studies.suites.suite_runner import PlayedEntry
-from resetfree.studies.suites.tuning import Entry
+from resetfree.studies.suites.suite import AUTO, SUITES
+from resetfree.studies.suites.suite_runner import Entry, PlayedEntry, compare
 from resetfree.theory.assumptions import feasibility
-from resetfree.theory.permutation_bound import PermutationBound, permutation_bound
-from resetfree.theory.reset_limits import depends_on_step, limit, size_limit
+from resetfree.theory.reset_limits import PermutationBound, depends_on_step, limit, permutation_bound, size_limit
 
 
 def as_mdp(table: Table) -> rf.FiniteMDP:
@@ -97,7 +93,7 @@ def test_a_search_that_ends_early_gives_a_smaller_limit(monkeypatch: pytest.Monk
     assert whole == PermutationBound(4, exact=True)
     values = []
     for most in (1, 3, 6):
-        monkeypatch.setattr("resetfree.theory.permutation_bound.POSITIONS", most)
+        monkeypatch.setattr("resetfree.theory.reset_limits.POSITIONS", most)
         part = permutation_bound(as_mdp(table))
         assert part is not None
         assert not part.exact

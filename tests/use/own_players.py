@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from resetfree.players.dual.constant_penalty import ConstantPenalty
-from resetfree.players.tabular.uniform import Uniform
+from resetfree.players.dual.penalties import ConstantPenalty
+from resetfree.players.tabular.references import Uniform
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import pytest
 
 import resetfree as rf
 from resetfree.show.cli import main
-from resetfree.theory.certificates.statement_checks import CLAIM
+from resetfree.theory.certificates.record import CLAIM
 from resetfree.use import read_policy
 
 LAKE = "gym:FrozenLake-v1"
@@ -134,7 +134,7 @@ def test_players_of_a_users_own_are_named_by_the_user(own: Path, capsys: pytest.
 
 
 def test_a_class_of_another_player_is_refused(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["evaluate", str(own), "--primal", "resetfree.players.tabular.uniform:Uniform"]) == 2
+    assert main(["evaluate", str(own), "--primal", "resetfree.players.tabular.references:Uniform"]) == 2
     assert "is of the primal player 'own-primal'" in capsys.readouterr().err
     assert main(["certify", str(own), "--dual", OWN["primal"]]) == 2
     assert "must be a dual player" in capsys.readouterr().err

@@ -139,7 +139,15 @@ def test_a_file_is_read_by_a_program_that_has_played_nothing() -> None:
         [sys.executable, "-c", words], capture_output=True, text=True, check=True,
         env={**os.environ, "PYTHONPATH": paths},
     )  # fmt: skip
-    assert done.stdout.split() == ["LinearScores", "LinearValues", "NetworkPolicy", "SkipPolicy", "TanhChoice", "TanhPolicy", "table"]
+    assert done.stdout.split() == [
+        "LinearScores",
+        "LinearValues",
+        "NetworkPolicy",
+        "SkipPolicy",
+        "TanhChoice",
+        "TanhPolicy",
+        "table",
+    ]
 
 
 def test_a_policy_of_ones_own_is_written_and_nobody_takes_our_names(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from tests.runs.forging import forge
 
 import resetfree as rf
 from resetfree.core.errors import InvalidInput, RunError
-from resetfree.core.npz import pack
+from resetfree.core.state import pack
 from resetfree.problems.action_spaces import Box
 from resetfree.problems.contract import Episode
 from resetfree.problems.tanh_policy import TanhPolicy
@@ -25,7 +25,7 @@ from resetfree.show.cli import main
 from resetfree.show.studio.files import RunFolder
 from resetfree.show.studio.following import Following
 from resetfree.show.studio.sessions import Sessions
-from resetfree.theory.certificates.statement_checks import CLAIM
+from resetfree.theory.certificates.record import CLAIM
 from resetfree.use import read_policy
 
 PENDULUM = "gym:InvertedPendulum-v5"

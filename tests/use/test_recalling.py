@@ -18,7 +18,7 @@ from tests.runs.forging import forge
 import resetfree as rf
 from resetfree.core.errors import InvalidInput, RunError
 from resetfree.players import discover
-from resetfree.players.tabular.uniform import Uniform
+from resetfree.players.tabular.references import Uniform
 from resetfree.problems.blueprint import Blueprint, blueprint
 from resetfree.problems.contract import ChoicePolicy
 from resetfree.runs.recall import recall

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import Range, check, expect
-from resetfree.core.values import shown as shown  # for messages about arguments
+from resetfree.core.settings import shown as shown  # for messages about arguments
 
 MOST_ENTRIES = 100_000_000  # of a sequence that is made into an array
 LONGEST_NAME = 200  # bytes of a file's name: systems allow 255, and endings are appended

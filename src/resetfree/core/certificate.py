@@ -23,8 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from resetfree.core.errors import InvalidInput
-from resetfree.core.settings import NonNegative, check, expect
-from resetfree.core.values import shown
+from resetfree.core.settings import NonNegative, check, expect, shown
 
 Kind: TypeAlias = Literal["<=", "<", "=="]
 Status: TypeAlias = Literal["proved", "checked", "tuned", "identity", "stated", "not applicable"]

@@ -1,16 +1,26 @@
-"""One decorator for every kernel: compiled once, cached on disk, exact floating-point order kept.
+"""The same bits everywhere: one decorator for every kernel, and one thread for linear algebra.
 
-LLVM asks Numba for the machine code of a cached kernel by a callback, in which Python drops what the handler of a
-signal raises. LLVM then goes on without the code, and the process ends at address 0. So signals wait meanwhile.
+Kernels are compiled once, cached on disk, and keep the exact order of floating-point operations. LLVM asks Numba for
+the machine code of a cached kernel by a callback, in which Python drops what the handler of a signal raises. LLVM then
+goes on without the code, and the process ends at address 0. So signals wait meanwhile.
+
+OpenBLAS, which NumPy and SciPy bring, splits products and factorisations among threads, and sums that are split
+otherwise round otherwise. The wheels' libraries are set to one thread while a player works; with another BLAS
+(conda's MKL, a distribution's own), set its number of threads to 1 in the environment to get the same bits everywhere.
 """
 
 from __future__ import annotations
 
+import ctypes
+import threading
 from collections.abc import Callable
 from functools import cache, wraps
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import numba
+import numpy as np
+import scipy
 from numba.core.registry import cpu_target
 
 from resetfree.core.interrupts import deferred
@@ -49,3 +59,71 @@ def _deferring(call: Callable[P, T]) -> Callable[P, T]:
             return call(*args, **kwargs)
 
     return deferring
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_lock = threading.Lock()
+_inside = 0  # how many blocks are open, in all threads
+_before: list[tuple[Callable[[int], Any], int]] = []  # what to call with which number of threads after the last
+
+
+class OneThread:
+    """A block in which linear algebra uses one thread, in all threads of this process; blocks may be nested.
+
+    >>> with one_thread:
+    ...     all(threads() == 1 for threads, _ in libraries())
+    True
+    """
+
+    def __enter__(self) -> None:
+        global _inside
+        with _lock:
+            _inside += 1
+            if _inside == 1:
+                for threads, use in libraries():
+                    if (n := threads()) != 1:
+                        _before.append((use, n))
+                        use(1)
+
+    def __exit__(self, *_: object) -> None:
+        global _inside
+        with _lock:
+            _inside -= 1
+            if _inside == 0 and _before:
+                for use, n in _before:
+                    use(n)
+                _before.clear()
+
+
+one_thread = OneThread()
+
+
+def on_one_thread(method: F) -> F:
+    """Wrap a method so that its linear algebra uses one thread."""
+
+    @wraps(method)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        with one_thread:
+            return method(*args, **kwargs)
+
+    return wrapped  # type: ignore[return-value]
+
+
+NAMES = [f"{prefix}openblas_{{}}_num_threads{suffix}" for prefix in ("scipy_", "") for suffix in ("64_", "")]
+
+
+@cache
+def libraries() -> list[tuple[Callable[[], int], Callable[[int], Any]]]:
+    """How many threads each OpenBLAS of NumPy and SciPy uses, and how to change it."""
+    found = []
+    for package in (np, scipy):
+        home = Path(str(package.__file__)).parent
+        for folder in (home.parent / f"{home.name}.libs", home / ".dylibs", home / ".libs"):
+            for file in sorted(folder.glob("*openblas*")):
+                library = ctypes.CDLL(str(file))  # already loaded: the one in use
+                for name in NAMES:
+                    if hasattr(library, name.format("set")):
+                        found.append((getattr(library, name.format("get")), getattr(library, name.format("set"))))
+                        break
+    return found

@@ -20,8 +20,7 @@ from types import ModuleType
 from typing import Any, TypeVar, cast
 
 from resetfree.core.arguments import shown
-from resetfree.core.errors import InvalidInput, UnknownName
-from resetfree.core.naming import imported, one_line
+from resetfree.core.errors import InvalidInput, UnknownName, imported, one_line
 
 T = TypeVar("T")
 OWN = "resetfree"

@@ -23,8 +23,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from resetfree.core.errors import InvalidInput
-from resetfree.core.npz import DTYPE, MOST_AXES, plain_dtype
-from resetfree.core.state import saved_name
+from resetfree.core.state import DTYPE, MOST_AXES, plain_dtype, saved_name
 
 MAGIC = b"rfp1"
 HEAD = len(MAGIC) + 4
@@ -169,9 +168,17 @@ class _Reader:
         made_parts = {key: self.value(one, deep + 1) for key, one in parts.items()}
         return made_parts if kind == "dict" else self.made(rest[0], made_parts)
 
+    def _known(self, name: str) -> type | None:
+        """The class of that name; one of ours may have lain in another module when the bytes were written."""
+        if name in self.classes or not name.startswith("resetfree."):
+            return self.classes.get(name)
+        within = name.partition(":")[2]
+        ours = (cls for known, cls in self.classes.items() if known.startswith("resetfree."))
+        return next((cls for cls in ours if cls.__qualname__ == within), None)
+
     def made(self, name: Any, parts: dict[str, Any]) -> Any:
         """The dataclass or named tuple of that name; its own checks are made."""
-        cls: Any = self.classes.get(name) if isinstance(name, str) else None
+        cls: Any = self._known(name) if isinstance(name, str) else None
         if cls is None or not _is_record(cls):
             _refuse(f"it names the class {str(name)[:80]!r}, which is not known here")
         names = _fields(cls)

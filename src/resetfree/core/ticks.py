@@ -68,11 +68,6 @@ class Ticks:
         self._origin = 0
 
     @property
-    def period_ns(self) -> float:
-        """Between two ticks."""
-        return float(self._period)
-
-    @property
     def due_ns(self) -> int:
         """When the newest tick was due."""
         return self._at(self.number)

@@ -142,7 +142,7 @@ class BoundsPrimalRegret(Protocol):
 
 
 class FallsBound(NamedTuple):
-    """Above Resets in two parts: see `theory.first_falls`."""
+    """Above Resets in two parts: see `theory.visit_sums`."""
 
     counted: float  # rounds in which a fall was new, at most, on every path
     penalised: float  # Resets of all others, at most, expected given the past

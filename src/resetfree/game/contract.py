@@ -8,11 +8,15 @@ Legend: lam = lambda^k(s_1^k); v_r, v_c the primal player's own estimates of V_r
 
 from __future__ import annotations
 
+import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
+from time import monotonic
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
 
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import check_fields
@@ -139,3 +143,76 @@ def check_multiplier(lam: float) -> float:
     if not (lam >= 0 and isfinite(lam)):
         raise InvalidInput(f"A multiplier must be a finite number that is not negative. Got {lam} instead.")
     return float(lam)
+
+
+NOTABLE = 0.1  # seconds: a shorter wait is no pause
+
+
+@dataclass(slots=True)
+class Pauses:
+    """A context manager around what the players compute: plans, multipliers, updates. All in seconds.
+
+    >>> pauses = Pauses()
+    >>> with pauses:
+    ...     pauses.since is None
+    False
+    >>> pauses.since, pauses.longest
+    (None, 0.0)
+    """
+
+    since: float | None = None  # when the players began to compute, on the monotonic clock; None while they do not
+    last: float = 0.0  # the newest pause
+    longest: float = 0.0
+    total: float = 0.0
+
+    def __enter__(self) -> None:
+        self.since = monotonic()
+
+    def __exit__(self, *_: Any) -> None:
+        seconds, self.since = monotonic() - (self.since or 0.0), None
+        if seconds >= NOTABLE:
+            self.last, self.longest, self.total = seconds, max(seconds, self.longest), self.total + seconds
+
+    def now(self) -> float | None:
+        """How long the players have computed by now; None if it is no pause yet."""
+        since = self.since  # another thread may end it
+        seconds = 0.0 if since is None else monotonic() - since
+        return seconds if seconds >= NOTABLE else None
+
+
+def depends_on_length(player: Any, problem: Problem, planned: int, rounds: int) -> bool:
+    """Whether a player that was made for `planned` episodes differs from one that is made for `rounds`.
+
+    >>> import resetfree as rf
+    >>> from resetfree.players.dual.online_gradient import ConstantStep, ProjectedGradient
+    >>> grid = rf.make("grid-v0").problem()
+    >>> [depends_on_length(player(B=2.0), grid, 600, 800) for player in (ConstantStep, ProjectedGradient)]
+    [True, False]
+    """
+    if _fixed(player.statement(problem, planned)) != _fixed(player.statement(problem, rounds)):
+        return True
+    one, other = (list(_leaves(player.init(problem, episodes, 0))) for episodes in (planned, rounds))
+    return len(one) != len(other) or not all(map(_same, one, other))
+
+
+def _fixed(said: Statement) -> tuple[object, ...]:
+    """What a player uses in every round, without the bounds on its regret, which grow with the rounds."""
+    used = {name: value for name, value in said.constants.items() if "regret_bound" not in name}
+    return used, said.covered, said.most_resets
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two arrays are equal; nan, for what a player does not use, is."""
+    return bool(np.array_equal(one, other, equal_nan=one.dtype.kind == "f" and other.dtype.kind == "f"))
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    """The numbers and arrays of a fresh state, saved or not."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        for field in dataclasses.fields(value):
+            yield from _leaves(getattr(value, field.name))
+    elif isinstance(value, dict | list | tuple):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _leaves(one)
+    elif isinstance(value, np.ndarray | np.generic | int | float):
+        yield np.asarray(value)

@@ -26,7 +26,7 @@ from resetfree.game.contract import DualPlayer, Plan, PrimalPlayer, Round
 from resetfree.game.loop import Direct, Game, begin, learn_round, make_plan, play
 from resetfree.problems.contract import Episode, Policy, Problem, State
 from resetfree.problems.features import Features
-from resetfree.problems.features._scaling import Scaling
+from resetfree.problems.features.scaling import Scaling
 
 __all__ = [
     "Delay",

@@ -14,10 +14,9 @@ import numpy as np
 
 from resetfree.core.errors import NotCertifiable, OperatorTimeout
 from resetfree.core.settings import PositiveInt, check
-from resetfree.game.contract import DualPlayer, Plan, PrimalPlayer, Round, check_actions
-from resetfree.game.pauses import Pauses
+from resetfree.game.contract import DualPlayer, Pauses, Plan, PrimalPlayer, Round, check_actions
 from resetfree.problems.contract import Episode, Problem, State
-from resetfree.problems.operators.request import Operator
+from resetfree.problems.operators.channel import Operator
 
 P = TypeVar("P")
 D = TypeVar("D")

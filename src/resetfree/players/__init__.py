@@ -2,7 +2,7 @@
 
 tabular, linear, elimination, model_based, neural, dual    the families; the docstring of each says what to read first
 requirements                                               what players require of a problem, and which suit them
-pairing, algorithm1, method                                who plays with whom, and under which name in a comparison
+method                                                     who plays with whom, and under which name in a comparison
 batched                                                    what a program over many seeds shares (JAX)
 testing                                                    the contract battery
 """

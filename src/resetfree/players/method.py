@@ -1,5 +1,6 @@
-"""A method of the comparison: two players and the dual's feedback, made for a problem, a width and pooling or not.
+"""Who plays with whom: the partner of a primal player, and the methods of a comparison, made for a problem.
 
+**A method of the comparison: two players and the dual's feedback, made for a problem, a width and pooling or not.**
 A player may declare the methods under which it is compared with others: a static method `methods()` returns
 them. A method with two players is declared by the primal one, which names the other.
 """
@@ -10,10 +11,41 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from resetfree.game.capabilities import AdaptsToProblem, NamesPartner, Partner
 from resetfree.game.contract import DualPlayer, PrimalPlayer
-from resetfree.players import make_player
+from resetfree.players import discover, make_player
 from resetfree.problems.contract import Problem
 from resetfree.problems.finite.mdp import FiniteMDP
+
+ALGORITHM_1 = ("linear-ucb", "projected-gradient")  # its primal and its dual player
+OF_ALGORITHM_1 = Partner(ALGORITHM_1[1], "optimistic")
+
+
+def partner_of(primal: Any) -> Partner:
+    """The partner that a primal player, or the one of that name, names; else the dual player of Algorithm 1.
+
+    >>> partner_of("uniform").dual
+    'projected-gradient'
+    """
+    player = _known(primal)
+    return player.partner() if isinstance(player, NamesPartner) else OF_ALGORITHM_1
+
+
+def paired(primal: Any, problem: Problem) -> tuple[Partner, dict[str, Any]]:
+    """The partner of a named primal player on a problem, and its own settings there.
+
+    A player that is given itself, not by its name or class, has settings already.
+    """
+    player = _known(primal)
+    offer = player.named(problem) if isinstance(player, AdaptsToProblem) else None
+    if offer is None:
+        return partner_of(primal), {}
+    return offer.partner, offer.settings if isinstance(primal, str | type) else {}
+
+
+def _known(primal: Any) -> Any:
+    return discover("primal").get(primal) if isinstance(primal, str) else primal
+
 
 Kind: TypeAlias = Literal["ours", "paper", "baseline", "oracle"]
 Players: TypeAlias = tuple[PrimalPlayer[Any], DualPlayer[Any], str]  # and the feedback, see `game.FEEDBACK`

@@ -8,6 +8,7 @@ Legend: n choices; A numbers in a point of a box.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from resetfree.core.arguments import array, is_sequence, shown, whole
+from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import expect
 
@@ -154,3 +156,24 @@ def _floats(given: ArrayLike) -> NDArray[Any]:
     """Bounds as an array, in their own type and shape if they are one of floats."""
     own = isinstance(given, np.ndarray) and given.dtype.kind == "f"
     return np.asarray(given) if own else np.atleast_1d(array(given, "bounds of a Box"))
+
+
+class PairFeatures(ABC):
+    """Features of every action in states that are vectors; a problem that has them can be played by linear players.
+
+    Rewards and transitions should be linear in them: r(s,a) = phi(s,a).omega, P(.|s,a) = sum_j phi_j(s,a) nu_j.
+    """
+
+    @property
+    @abstractmethod
+    def dimension(self) -> int:
+        """The number d of features."""
+
+    @property
+    @abstractmethod
+    def norm_bound(self) -> float:
+        """An upper bound on |phi(s, a)| over all states and actions; proved widths are for at most 1."""
+
+    @abstractmethod
+    def __call__(self, states: Floats) -> Floats:
+        """Phi [n, A, d] of states [n, D]."""

@@ -1,28 +1,95 @@
-"""What a learner may know of a problem, as plain data: with it a run file alone restores the player and its policy.
+"""A problem as plain data: its fingerprint, its spec for another process (a blueprint), and its model.
 
-Arrays of features (phi, xi) and users' functions are not saved: they need the problem itself.
+With a blueprint a run file alone restores the player and its policy; with the model of a user's own small table it also
+answers what needs the oracle, as its regret. Arrays of features (phi, xi) and users' functions are not saved: they need
+the problem itself.
 
-Legend: D numbers in a state, A actions.
+Legend: D numbers in a state, A actions; of a model L layers (1 or H), S states.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import math
+from collections.abc import Mapping
 from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 
 from resetfree.core.arrays import Floats
-from resetfree.core.errors import InvalidInput
-from resetfree.core.npz import plain_dtype
-from resetfree.core.settings import NonNegative, Range, accepts
-from resetfree.core.values import is_float, shown
+from resetfree.core.errors import InvalidInput, ResetFreeError
+from resetfree.core.settings import NonNegative, Range, accepts, is_float, shown
+from resetfree.core.state import plain_dtype
 from resetfree.problems.action_spaces import ActionSpace, Box, Choices
-from resetfree.problems.contract import Episode, Problem, State
+from resetfree.problems.contract import Episode, Problem, State, is_frozen
 from resetfree.problems.features import FeatureMap, make_features
 from resetfree.problems.features import discover as feature_maps
-from resetfree.problems.fingerprint import describe
+from resetfree.problems.finite.mdp import FiniteMDP, FiniteProblem
+from resetfree.problems.finite.transitions import Transitions
+
+LISTED = 64  # entries of an array that are written out; larger ones are hashed
+
+
+def fingerprint(problem: Problem) -> str:
+    """SHA-256 of everything that affects episodes or what a learner sees; names of states do not count.
+
+    >>> import resetfree as rf
+    >>> ours, same, other = (rf.make("grid-v0", slip=slip).problem() for slip in (0.1, 0.1, 0.2))
+    >>> fingerprint(ours) == fingerprint(same), fingerprint(ours) == fingerprint(other)
+    (True, False)
+    """
+    digest = hashlib.sha256()
+    parts = problem.description().identity
+    for name in sorted(parts):
+        _feed(digest, name, parts[name])
+    return digest.hexdigest()
+
+
+def describe(value: Any) -> Any:
+    """A setting as data for JSON; equal settings give equal data.
+
+    >>> describe({"a": np.float64(0.5), "b": (1, None), "c": float("inf"), "d": np.arange(2)})
+    {'a': 0.5, 'b': [1, None], 'c': 'inf', 'd': [0, 1]}
+    """
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, np.generic):
+        return describe(value.item())
+    if isinstance(value, int | float):
+        return value if math.isfinite(value) else str(float(value))
+    if isinstance(value, np.ndarray):
+        if value.size <= LISTED or value.dtype.hasobject:
+            return describe(value.tolist())
+        return {"shape": list(value.shape), "dtype": str(value.dtype), "sha256": _hash(value)}
+    if isinstance(value, Mapping):
+        return {str(key): describe(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [describe(item) for item in value]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {field.name: describe(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {"class": type(value).__qualname__, **fields}
+    kind = value if hasattr(value, "__qualname__") else type(value)
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _hash(array: np.ndarray[Any, Any]) -> str:
+    digest = hashlib.sha256()
+    _feed(digest, "", array)
+    return digest.hexdigest()
+
+
+def _feed(digest: Any, name: str, value: Any) -> None:
+    """Hash names, types and shapes with the bytes, so that different problems give different input."""
+    if is_frozen(value):
+        for field in dataclasses.fields(value):
+            _feed(digest, f"{name}.{field.name}", getattr(value, field.name))
+    elif isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        digest.update(f"{name}:{value.dtype.str}{value.shape};".encode())
+        digest.update(np.ascontiguousarray(value).data)
+    else:
+        digest.update(f"{name}:{describe(value)!r};".encode())
+
 
 MOST = 2**16  # numbers that an array in a spec may have; larger ones belong to the problem
 LARGEST = 2**24  # H S A of a table whose size is read from a file
@@ -223,3 +290,59 @@ def _checked(plain: Any) -> dict[str, Any]:
     if math.prod((plain["horizon"], plain["n_states"] or 1, plain["n_actions"] or 1)) > LARGEST:
         raise InvalidInput(f"its tables would have more than {LARGEST} entries")
     return plain
+
+
+NEEDED = ("reward", "reset", "start", "restart", "end_reset")
+OPTIONAL = ("contexts", "phi", "xi")
+ROWS = ("indptr", "indices", "prob")
+
+
+def plain_model(problem: Problem) -> dict[str, Any] | None:
+    """The model of a finite problem as data for JSON; None if it has none, or one that is too large for a spec."""
+    if type(problem) is not FiniteProblem:
+        return None
+    mdp = problem._model
+    arrays = {name: getattr(mdp, name) for name in (*NEEDED, *OPTIONAL)}
+    arrays |= {name: getattr(mdp.transition, name) for name in ROWS}
+    if sum(array.size for array in arrays.values() if array is not None) > MOST:
+        return None
+    plain = {name: plain_array(array) for name, array in arrays.items() if array is not None}
+    sizes = {"horizon": mdp.horizon, "n_actions": mdp.n_actions, "boundary": mdp.boundary, "noise": mdp.noise}
+    return None if None in plain.values() else {**sizes, **plain}
+
+
+def model_from(plain: Any, name: str, identity: str) -> FiniteMDP | None:
+    """The model of `plain_model`, of an untrusted file; None unless it is whole and its fingerprint is `identity`."""
+    try:
+        mdp = _model(plain, name)
+        return mdp if fingerprint(mdp.problem()) == identity else None
+    except (ResetFreeError, KeyError, TypeError, ValueError, OverflowError, MemoryError):
+        return None
+
+
+def _model(plain: Any, name: str) -> FiniteMDP:
+    """The model; everything that compiled code indexes by is checked here, the rest by `FiniteMDP`."""
+    arrays: dict[str, Any] = {key: array_from(plain[key], key) for key in (*NEEDED, *ROWS)}
+    arrays |= {key: array_from(plain[key], key) for key in OPTIONAL if key in plain}
+    horizon, n_actions, n = plain["horizon"], plain["n_actions"], len(arrays["reset"])
+    indptr, indices, prob = (arrays.pop(key) for key in ROWS)
+    counts = type(horizon) is int and type(n_actions) is int and horizon > 0 and n_actions > 0
+    if not counts or math.prod((horizon, n, n_actions)) > LARGEST:
+        raise InvalidInput("the sizes of the model in it cannot be read")
+    layers, rest = divmod(len(indptr) - 1, n * n_actions)
+    kinds = (indptr.dtype, indices.dtype, prob.dtype) == (np.int64, np.int32, np.float64)
+    flat = kinds and indptr.ndim == indices.ndim == prob.ndim == 1 and len(indices) == len(prob)
+    if not flat or rest or layers not in (1, horizon) or indptr[0] != 0 or indptr[-1] != len(indices):
+        raise InvalidInput("the rows of the model in it cannot be read")
+    if (
+        (np.diff(indptr) < 0).any()
+        or not ((indices >= 0) & (indices < n)).all()
+        or not ((prob >= 0) & (prob <= 1)).all()
+    ):
+        raise InvalidInput("the transitions of the model in it are impossible")
+    arrays["transition"] = Transitions(n, n_actions, layers, indptr=indptr, indices=indices, prob=prob)
+    if len(arrays["reward"]) == 1:
+        arrays["reward"] = arrays["reward"][0]
+    if "contexts" not in arrays:
+        arrays["restart"] = arrays["restart"][0]
+    return FiniteMDP(horizon=horizon, boundary=plain["boundary"], noise=plain["noise"], name=name, **arrays)

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from resetfree.core.arrays import Bools, Floats
+from resetfree.problems.action_spaces import PairFeatures
 from resetfree.problems.contract import ChoicePolicy, Problem, State
-from resetfree.problems.pairs import PairFeatures
 
 
 class Continuum(ABC):

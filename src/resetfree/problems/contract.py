@@ -23,14 +23,12 @@ from numpy.typing import NDArray
 from resetfree.core import state
 from resetfree.core.arguments import is_function, is_sequence, whole
 from resetfree.core.arrays import Floats
-from resetfree.core.errors import InvalidInput
-from resetfree.core.naming import one_line
+from resetfree.core.errors import InvalidInput, one_line
 from resetfree.core.settings import check, expect
-from resetfree.problems.action_spaces import ActionSpace, Choices
+from resetfree.problems.action_spaces import ActionSpace, Choices, PairFeatures
 from resetfree.problems.factors import Factors
 from resetfree.problems.features import FeatureMap
-from resetfree.problems.operators.request import Operator, Request
-from resetfree.problems.pairs import PairFeatures
+from resetfree.problems.operators.channel import Operator, Request
 
 # The sizes that identify a problem.
 SIZES = ("horizon", "n_states", "stationary", "n_transitions", "end_resets", "phi", "xi")

@@ -12,7 +12,7 @@ from resetfree.core.arguments import shown, words
 from resetfree.core.discovery import Registry, Unfit
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import check_options, parameters
-from resetfree.problems.finite.with_help import with_help
+from resetfree.problems.finite.composed import with_help
 
 F = TypeVar("F", bound=Callable[..., Any])
 HELP = "help"  # an option of every registered problem: the price of asking for a reset

@@ -17,7 +17,7 @@ from resetfree.core.errors import InvalidInput, UnknownName
 from resetfree.core.settings import check, expect
 from resetfree.game.contract import MOST_EPISODES
 from resetfree.problems.contract import Problem
-from resetfree.runs.file.columns import COLUMNS, GOALS
+from resetfree.runs.file.recorded import COLUMNS, GOALS
 from resetfree.runs.session import Session, background
 from resetfree.use.evaluating import Evaluation, Starts
 

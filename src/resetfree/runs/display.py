@@ -13,7 +13,7 @@ from resetfree.core.arrays import Floats
 from resetfree.core.errors import AssumptionViolated, InvalidInput, NotCertifiable
 from resetfree.problems.contract import Note
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.runs.file.ending import Ending
+from resetfree.runs.file.newfile import Ending
 from resetfree.theory.certificates.record import Record
 
 if TYPE_CHECKING:

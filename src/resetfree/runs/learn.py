@@ -19,7 +19,7 @@ from resetfree.core.arguments import whole
 from resetfree.core.errors import RunError
 from resetfree.game.contract import MOST_EPISODES, DualPlayer, PrimalPlayer
 from resetfree.players import current_settings
-from resetfree.problems.model_data import model_from
+from resetfree.problems.blueprint import model_from
 from resetfree.problems.registry import PROBLEMS
 from resetfree.problems.world import World, find_world
 from resetfree.runs.data.dataset_loading import taught_again, taught_anew

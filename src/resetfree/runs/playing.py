@@ -19,10 +19,9 @@ from resetfree.game.loop import Game, reset_if_due
 from resetfree.players import Role
 from resetfree.problems.world import World
 from resetfree.runs.changed_dynamics import change_note, watch_for
-from resetfree.runs.file.columns import COLUMNS, columns_of
-from resetfree.runs.file.ending import STOPPED, Ending
-from resetfree.runs.file.ledger import Contents, Ledger
-from resetfree.runs.file.newfile import raise_unsaved
+from resetfree.runs.file.ledger import Ledger
+from resetfree.runs.file.newfile import STOPPED, Contents, Ending, raise_unsaved
+from resetfree.runs.file.recorded import COLUMNS, columns_of
 from resetfree.runs.file.runfile import plain_row
 from resetfree.runs.live.acting import RealTime, act
 from resetfree.runs.recall import TrainedPlayer
@@ -32,7 +31,7 @@ from resetfree.runs.resuming import checkpoint_of, restore, start_type
 from resetfree.runs.session import Callbacks, OpenRun, Session
 from resetfree.runs.setup import Setup, rounds_of
 from resetfree.runs.stuck import STUCK, WHEN_STUCK, notice
-from resetfree.theory.oracle.exact import evaluator_of
+from resetfree.theory.oracle import evaluator_of
 
 REWARD = COLUMNS.index("reward")
 LEAST_REST = 20  # checkpoints of a large state take at most 1 / LEAST_REST of the time

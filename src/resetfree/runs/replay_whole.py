@@ -29,15 +29,14 @@ from resetfree.problems.stepping import playable
 from resetfree.problems.world import World
 from resetfree.runs.data.dataset import read_data, taught
 from resetfree.runs.file import runfile
-from resetfree.runs.file.columns import COLUMNS, TIMING, columns_of
-from resetfree.runs.file.recorded import ReplayedProblem
+from resetfree.runs.file.recorded import COLUMNS, TIMING, ReplayedProblem, columns_of
 from resetfree.runs.playing import timing_of
 from resetfree.runs.request import Who
 from resetfree.runs.result import Run
 from resetfree.runs.resuming import SAVED, saved_plans
 from resetfree.runs.setup import Setup, as_timed, least_bound, prepare, rounds_of
 from resetfree.runs.statements import BROKEN, ROLES
-from resetfree.theory.oracle.exact import evaluator_of
+from resetfree.theory.oracle import evaluator_of
 
 ROUNDS = "both players play every round again as it is recorded, bit for bit (rounds that differ)"
 ACTIONS = "every action on record is that of its plan, of the state on record and of chance (rounds that differ)"

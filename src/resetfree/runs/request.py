@@ -24,7 +24,7 @@ from resetfree.game.loop import Game
 from resetfree.problems.operators import Operator
 from resetfree.problems.paced import Deadlines
 from resetfree.problems.world import World, find_world
-from resetfree.runs.file.ending import Ending
+from resetfree.runs.file.newfile import Ending
 from resetfree.runs.live.learner_location import LOWEST, RayLearner, checked_location
 from resetfree.runs.result import Run
 from resetfree.runs.stuck import WHEN_STUCK, check_asking

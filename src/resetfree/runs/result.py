@@ -19,18 +19,16 @@ from resetfree.core.arrays import Floats
 from resetfree.core.certificate import Certificate
 from resetfree.core.errors import NotCertifiable, RunError
 from resetfree.game.capabilities import Decision
-from resetfree.game.contract import Prediction
-from resetfree.game.pauses import Pauses
+from resetfree.game.contract import Pauses, Prediction
 from resetfree.players import Role, discover, make_player
-from resetfree.problems.blueprint import number
+from resetfree.problems.blueprint import fingerprint, number
 from resetfree.problems.continuum import Continuum, as_rows, continuum_behind, inside_continuum
 from resetfree.problems.contract import Intervention, Note, Problem
-from resetfree.problems.fingerprint import fingerprint
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.registry import problems
 from resetfree.problems.world import find_world
 from resetfree.runs import display
-from resetfree.runs.file.ending import Ending
+from resetfree.runs.file.newfile import Ending
 from resetfree.runs.foresight import Foresight, foresight, meant, predicted_resets
 from resetfree.runs.recall import TrainedPlayer, decisions_of, recall
 from resetfree.runs.statements import recomputed

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from resetfree.core import state
 from resetfree.core.errors import InvalidInput, RunError
 from resetfree.core.plain_tree import decode, encode
+from resetfree.game.contract import depends_on_length
 from resetfree.game.delayed import DelayedGame, HeldPlan, reset_chance
 from resetfree.game.loop import Game
-from resetfree.game.planned import depends_on_length
 from resetfree.problems.blueprint import check_start
 from resetfree.problems.contract import Note, Problem
 from resetfree.runs.file.ledger import Ledger
@@ -29,7 +29,7 @@ from resetfree.runs.file.recorded import ReplayedProblem, checked
 from resetfree.runs.file.runfile import Checkpoint, encode_start
 from resetfree.runs.session import IN_CALLBACK
 from resetfree.runs.setup import Setup, rounds_of
-from resetfree.theory.oracle.exact import evaluator_of
+from resetfree.theory.oracle import evaluator_of
 
 SAVED = "timing"  # the name of the plans among the arrays of a checkpoint
 STARTS = ("fell", "life", "ahead")  # what is kept of a `DelayedGame` besides the plans

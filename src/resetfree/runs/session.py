@@ -23,9 +23,9 @@ from resetfree.problems.contract import Problem
 from resetfree.problems.operators import Automatic, Operator
 from resetfree.problems.world import World
 from resetfree.runs.data.dataset import GivenData
-from resetfree.runs.file.columns import COLUMNS, GOALS, columns_of
-from resetfree.runs.file.ending import LONGEST, Ending
-from resetfree.runs.file.ledger import Contents, Ledger
+from resetfree.runs.file.ledger import Ledger
+from resetfree.runs.file.newfile import LONGEST, Contents, Ending
+from resetfree.runs.file.recorded import COLUMNS, GOALS, columns_of
 from resetfree.runs.recall import TrainedPlayer, recall
 from resetfree.runs.setup import Setup
 from resetfree.runs.stuck import Watch

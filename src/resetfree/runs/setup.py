@@ -16,18 +16,16 @@ from resetfree.game.delayed import Delay, DelayedGame, with_delay
 from resetfree.game.loop import DIRECT, FEEDBACK, Direct, Game, begin, play
 from resetfree.players import Role, discover, make_player, player_class
 from resetfree.players import settings as defaults_of
-from resetfree.players.pairing import paired
-from resetfree.problems.blueprint import blueprint
+from resetfree.players.method import paired
+from resetfree.problems.blueprint import blueprint, describe, plain_model
 from resetfree.problems.continuum import continuum_behind
 from resetfree.problems.contract import Note, Problem, State
-from resetfree.problems.fingerprint import describe
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.model_data import plain_model
 from resetfree.problems.registry import PROBLEMS
 from resetfree.problems.world import World
 from resetfree.runs.request import GROUPS, Settings, Who
 from resetfree.theory.assumptions import dual_class
-from resetfree.theory.assumptions.on_continuum import constant_multipliers
+from resetfree.theory.assumptions.multipliers import constant_multipliers
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,9 @@ from resetfree.core.arguments import shown, words
 from resetfree.core.errors import ResetFreeError, RunError
 from resetfree.game.contract import Statement
 from resetfree.players import Role, player_class
+from resetfree.problems.blueprint import describe
 from resetfree.problems.contract import Problem
-from resetfree.problems.fingerprint import describe
-from resetfree.theory.certificates.record import Record
-from resetfree.theory.certificates.statement_checks import UNKNOWN
+from resetfree.theory.certificates.record import UNKNOWN, Record
 
 Spec: TypeAlias = dict[str, Any]
 Statements: TypeAlias = dict[str, dict[str, Any]]  # by role: constants, covered, why, most_resets; as in a spec

@@ -5,10 +5,10 @@ trials are left, and none is counted twice. Read `plan` first (the trials of a s
 """
 
 from resetfree.studies.engines.runner import Count, StudyStopped
+from resetfree.studies.engines.sweep_runner import run_sweep
 from resetfree.studies.folder import SweepFolder
 from resetfree.studies.gathering import gather
 from resetfree.studies.plan import SweepPlan, parse_plan, read_plan
-from resetfree.studies.sweep_runner import run_sweep
 from resetfree.studies.trial import NamedPlayers, Trial
 
 __all__ = [

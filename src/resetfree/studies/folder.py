@@ -15,9 +15,8 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-from resetfree.core.drafts import drafted, sweep_out
 from resetfree.core.errors import InvalidInput, RunError
-from resetfree.core.lock import WriterLock, is_held
+from resetfree.core.files import WriterLock, drafted, is_held, sweep_out
 from resetfree.core.system import NONBLOCK
 from resetfree.runs.file.newfile import remove
 from resetfree.runs.file.runfile import connect, sentences

@@ -24,14 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.arrays import Floats
-from resetfree.core.drafts import drafted
 from resetfree.core.errors import InvalidInput, ResetFreeError, RunError
-from resetfree.core.npz import unpack
+from resetfree.core.files import drafted
+from resetfree.core.state import unpack
 from resetfree.problems.world import find_world
 from resetfree.runs.file.runfile import connect, damaged, read_spec, sentences, start_type
 from resetfree.runs.foresight import meant, predicted_resets
-from resetfree.runs.tracking.marks import marked
-from resetfree.runs.tracking.tracker import best_values, cumulative
+from resetfree.runs.tracking.tracker import best_values, cumulative, marked
 from resetfree.studies.folder import SweepFolder
 from resetfree.studies.plan import SweepPlan
 from resetfree.studies.statistics import STATISTICS, summarise

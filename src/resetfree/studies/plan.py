@@ -20,7 +20,7 @@ from resetfree.core.settings import Rule, check, check_names, declarations, reco
 from resetfree.game.loop import FEEDBACK
 from resetfree.players import BASES
 from resetfree.problems import world
-from resetfree.problems.resolve import full_name
+from resetfree.problems.world import full_name
 from resetfree.studies.folder import read_text
 from resetfree.studies.trial import NamedPlayers, NamedTrial, Trial
 

@@ -14,9 +14,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, Unpack
 
-from resetfree.core.drafts import lacks_room
-from resetfree.core.errors import ResetFreeError, RunError
-from resetfree.core.naming import one_line
+from resetfree.core.errors import ResetFreeError, RunError, one_line
+from resetfree.core.files import lacks_room
 from resetfree.game.contract import Round
 from resetfree.game.loop import Game
 from resetfree.players import BASES, Role, current_settings, discover

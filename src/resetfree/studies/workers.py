@@ -18,9 +18,8 @@ from multiprocessing.connection import Connection
 from multiprocessing.connection import wait as wait_for
 from typing import Any, Generic, Self, TypeVar
 
-from resetfree.core.errors import ResetFreeError, RunError
+from resetfree.core.errors import ResetFreeError, RunError, one_line
 from resetfree.core.interrupts import SLICE
-from resetfree.core.naming import one_line
 from resetfree.core.system import end_at_once, kill_group, lead_group, unblock, undisturbed
 
 J = TypeVar("J")

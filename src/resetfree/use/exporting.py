@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from resetfree.core import arguments
 from resetfree.core import state as states
-from resetfree.core.drafts import drafted
 from resetfree.core.errors import InvalidInput, ResetFreeError, RunError
-from resetfree.core.npz import pack, unpack
+from resetfree.core.files import drafted
+from resetfree.core.state import pack, unpack
 from resetfree.players import discover
 from resetfree.problems.action_spaces import ActionSpace, Box, Choices
 from resetfree.problems.blueprint import LARGEST, action_array, bounds_from, features_from, plain_bounds, plain_features

@@ -11,12 +11,11 @@ from tests.players.dual.test_dual import Stub, a_round, never
 
 import resetfree as rf
 from resetfree.game.capabilities import RaisesMultiplier
-from resetfree.players.dual.doubling import Doubling
+from resetfree.players.dual.unknown_bound import Doubling
 from resetfree.theory.assumptions import dual_class
 from resetfree.theory.certificates import certify
 from resetfree.theory.certificates.anytime import DELTA
-from resetfree.theory.certificates.claims_rates import primal_bound
-from resetfree.theory.certificates.claims_unknown_bound import UNKNOWN_B
+from resetfree.theory.certificates.claims_rates import UNKNOWN_B, primal_bound
 
 
 def multipliers(player: Doubling, costs: list[float]) -> np.ndarray[Any, np.dtype[np.float64]]:

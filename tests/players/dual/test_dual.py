@@ -18,11 +18,10 @@ from resetfree.core.state import dump, load
 from resetfree.game.contract import DualPlayer, Plan, PrimalPlayer, Round
 from resetfree.game.loop import begin, play
 from resetfree.players import discover, make_player
-from resetfree.players.dual.coin_betting import CoinBetting
-from resetfree.players.dual.constant_penalty import ConstantPenalty
-from resetfree.players.dual.counting import Counting
 from resetfree.players.dual.online_gradient import AdagradNorm, ConstantStep, OptimisticGradient, ProjectedGradient
+from resetfree.players.dual.penalties import ConstantPenalty, Counting
 from resetfree.players.dual.search import Search
+from resetfree.players.dual.unknown_bound import CoinBetting
 from resetfree.problems.contract import Episode, Problem
 from resetfree.theory.sets import Ball, ConvexSet, for_features, svec_features
 

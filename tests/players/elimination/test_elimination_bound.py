@@ -11,9 +11,9 @@ from tests.players.tabular.test_large import assert_same
 from tests.studies.batched.same_rounds import assert_same_rounds
 
 import resetfree as rf
-from resetfree.players.dual.constant_penalty import ConstantPenalty
+from resetfree.players.dual.penalties import ConstantPenalty
 from resetfree.players.elimination.support_elimination import SupportElimination
-from resetfree.problems.finite.contexts import with_contexts
+from resetfree.problems.finite.composed import with_contexts
 from resetfree.theory.assumptions import close, feasibility, unsafe_pairs
 
 KINDS = ("stationary", "layered", "contexts", "ends")

@@ -15,7 +15,7 @@ from tests.players.elimination.test_support_elimination import resets_of
 import resetfree as rf
 from resetfree.game.contract import Round
 from resetfree.game.loop import begin, play
-from resetfree.players.dual.constant_penalty import ConstantPenalty
+from resetfree.players.dual.penalties import ConstantPenalty
 from resetfree.players.elimination.landings import (
     ALONE,
     SILENT,

@@ -17,7 +17,7 @@ from tests.players.elimination.test_support_elimination import resets_of
 
 import resetfree as rf
 from resetfree.game.contract import Plan, Round
-from resetfree.players.dual.constant_penalty import ConstantPenalty
+from resetfree.players.dual.penalties import ConstantPenalty
 from resetfree.players.elimination.danger_beliefs import DOUBT, HALF
 from resetfree.players.elimination.rule_class import (
     Rules,

@@ -12,7 +12,7 @@ from tests.players.elimination.test_support_elimination import resets_of
 
 import resetfree as rf
 from resetfree.game.contract import Plan, Round
-from resetfree.players.dual.constant_penalty import ConstantPenalty
+from resetfree.players.dual.penalties import ConstantPenalty
 from resetfree.players.elimination.shared_elimination import (
     DOUBT,
     Falls,
@@ -24,7 +24,7 @@ from resetfree.players.elimination.shared_elimination import (
 )
 from resetfree.players.elimination.support_elimination import SupportElimination
 from resetfree.problems.contract import Episode
-from resetfree.problems.finite.contexts import with_contexts
+from resetfree.problems.finite.composed import with_contexts
 
 FREE = ConstantPenalty(C=0.0)
 

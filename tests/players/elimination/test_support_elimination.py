@@ -12,10 +12,10 @@ from tests.property.random_mdps import closed_mdp
 import resetfree as rf
 from resetfree.core.errors import InvalidInput
 from resetfree.game.contract import Plan, Round
-from resetfree.players.dual.constant_penalty import ConstantPenalty
+from resetfree.players.dual.penalties import ConstantPenalty
 from resetfree.players.elimination.elimination_sets import EliminationState
 from resetfree.players.elimination.support_elimination import SupportElimination
-from resetfree.problems.finite.safe_sets import safe_sets
+from resetfree.problems.finite.safety import safe_sets
 from resetfree.theory.assumptions import largest_closed_set, unsafe_pairs
 
 Bools = NDArray[np.bool_]

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.compiled_rounds import compiled_rounds
 
 import resetfree as rf
 from resetfree.core.errors import InvalidInput
 from resetfree.core.state import dump
 from resetfree.game.loop import begin, play
-from resetfree.players.algorithm1 import algorithm1
-from resetfree.players.linear.compiled_algorithm1 import compiled_rounds
-from resetfree.theory.oracle.exact import Evaluator
+from resetfree.players.linear.algorithm1 import algorithm1
+from resetfree.theory.oracle import Evaluator
 
 LINEAR = {"n_states": 5, "n_actions": 3, "d": 3, "horizon": 2}
 CASES: dict[str, tuple[Any, str, dict[str, Any]]] = {

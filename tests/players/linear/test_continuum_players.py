@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 import resetfree as rf
 from resetfree import InvalidInput
 from resetfree.game.loop import begin, play
-from resetfree.players.dual.constant_penalty import ConstantPenalty
+from resetfree.players.dual.penalties import ConstantPenalty
 from resetfree.players.linear.continuum import ContinuumState
 from resetfree.players.linear.greedy_composite import GreedyComposite
 from resetfree.players.linear.linear_ucb import LinearUCB
+from resetfree.problems.action_spaces import PairFeatures
 from resetfree.problems.contract import Episode
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.pairs import PairFeatures
 from resetfree.problems.stepping import Step, SteppedProblem
 from resetfree.theory.certificates import certify
 from resetfree.theory.oracle import nodes

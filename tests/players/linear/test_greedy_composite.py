@@ -7,24 +7,23 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.players.linear.naive_composite import PROBLEMS, Naive, with_features
+from tests.players.linear.naive import PROBLEMS, Naive, with_features
 
 import resetfree as rf
 from resetfree.core.errors import InvalidInput
 from resetfree.game.contract import Round
 from resetfree.game.loop import Game, begin, play
-from resetfree.players.dual.constant_penalty import ConstantPenalty
 from resetfree.players.dual.online_gradient import ProjectedGradient
+from resetfree.players.dual.penalties import ConstantPenalty
 from resetfree.players.linear.greedy_composite import GreedyComposite, composite_beta, largest_betas
-from resetfree.players.linear.lsvi_ucb_pp import WeightedLSVI
-from resetfree.players.linear.perturbed_history import PerturbedHistory
+from resetfree.players.linear.lsvi import PerturbedHistory, WeightedLSVI
 from resetfree.players.linear.regression import features_of
 from resetfree.players.method import Setting, own_methods
 from resetfree.players.requirements import dyadic
 from resetfree.players.testing.battery import check_primal
 from resetfree.players.testing.trial_problems import Scripted
+from resetfree.theory.oracle import Evaluator
 from resetfree.theory.oracle.dynamic_programming import best_response
-from resetfree.theory.oracle.exact import Evaluator
 from resetfree.theory.proved_widths import CORNERS
 
 

@@ -13,9 +13,9 @@ from tests.players.elimination.test_elimination_bound import KINDS, small
 import resetfree as rf
 from resetfree.core.errors import InvalidInput
 from resetfree.game.contract import Plan, Round
-from resetfree.players.dual.constant_penalty import ConstantPenalty
+from resetfree.players.dual.penalties import ConstantPenalty
 from resetfree.players.elimination.elimination_sets import EliminationState
-from resetfree.players.linear.guarded_linear import RIDGE, RISK, WIDTH, GuardedLinear, GuardedState
+from resetfree.players.linear.guarded import RIDGE, RISK, WIDTH, GuardedLinear, GuardedState
 from resetfree.players.linear.ridge import expect
 from resetfree.problems.contract import Episode
 from resetfree.theory.assumptions import unsafe_pairs

@@ -15,13 +15,12 @@ from resetfree.core.errors import InvalidInput
 from resetfree.core.state import dump
 from resetfree.game.contract import Round
 from resetfree.game.loop import Game, begin, play
-from resetfree.players.algorithm1 import algorithm1
 from resetfree.players.linear import linear_ucb
-from resetfree.players.linear.algorithm1 import Algorithm1
+from resetfree.players.linear.algorithm1 import Algorithm1, algorithm1
 from resetfree.players.linear.linear_ucb import LargeLinearState, LinearState, LinearUCB
 from resetfree.players.linear.regression import features_of
+from resetfree.theory.oracle import Evaluator
 from resetfree.theory.oracle.dynamic_programming import evaluate
-from resetfree.theory.oracle.exact import Evaluator
 
 Floats = NDArray[np.float64]
 

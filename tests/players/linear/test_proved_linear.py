@@ -19,7 +19,7 @@ from resetfree.core.state import dump, load
 from resetfree.players.linear.greedy_composite import GreedyComposite
 from resetfree.players.linear.intervals import IntervalState
 from resetfree.players.linear.linear_ucb import LinearUCB
-from resetfree.players.linear.proved import DeterminantState
+from resetfree.players.linear.regression import DeterminantState
 from resetfree.players.testing.battery import check_primal
 from resetfree.theory.certificates import OPTIMISM, RATES, certify
 from resetfree.theory.proved_widths import CORNERS, SETS, determinant_betas

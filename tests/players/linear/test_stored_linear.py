@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.players.linear.naive_stored import Naive, greedy
+from tests.players.linear.naive import NaiveStored, greedy
 
 import resetfree as rf
 from resetfree.core.errors import InvalidInput, ResetFreeError
@@ -17,11 +17,11 @@ from resetfree.game.contract import Round
 from resetfree.game.loop import Game, begin, play
 from resetfree.players.linear.greedy_composite import GreedyComposite
 from resetfree.players.linear.stored_linear import LinearValues, StoredLinear, StoredState
-from resetfree.players.tabular.uniform import Uniform
+from resetfree.players.tabular.references import Uniform
 from resetfree.players.testing.battery import check_primal
 from resetfree.players.testing.trial_problems import Plane, Scripted, corners, equal, same_round, saved_and_loaded
 from resetfree.problems.contract import Episode, Problem
-from resetfree.problems.features.random_fourier import RandomFourier
+from resetfree.problems.features.cosines import RandomFourier
 from resetfree.theory.oracle import quadrature
 
 Floats = NDArray[np.float64]
@@ -73,7 +73,7 @@ def test_the_fast_player_is_the_definition(mode: str) -> None:
     player = StoredLinear(**(settings | MODES[mode]))
     problem = plane()
     game, rounds = steps_of(problem, player, 30)
-    slow, fits = Naive(2, player.ridge()), set()
+    slow, fits = NaiveStored(2, player.ridge()), set()
     ahead = player.planning or problem.horizon
     for episode in warm_up(problem, player, game, 2):
         slow.record(episode)
@@ -159,7 +159,7 @@ def test_the_literal_end_of_an_episode_neither_moves_nor_resets() -> None:
     mdp = rf.make("grid-v0").replace(boundary="literal", horizon=4)
     problem, player = mdp.problem(), StoredLinear(scale=0.05, reg=None, switching="every")
     game, rounds = steps_of(problem, player, 40)
-    slow = Naive(mdp.n_actions, player.ridge())
+    slow = NaiveStored(mdp.n_actions, player.ridge())
     for this in rounds:
         if this.k % 8 == 0:
             ridge = state_of(game).ridge
@@ -241,7 +241,7 @@ def test_the_policy_takes_one_state_or_many_and_can_be_saved() -> None:
 def test_the_greedy_policy_has_no_bonus() -> None:
     problem, player = plane(), StoredLinear(scale=0.3, reg=None, refit=16, planning=15, switching="every")
     game, rounds = steps_of(problem, player, 30)
-    slow = Naive(2, player.ridge())
+    slow = NaiveStored(2, player.ridge())
     for this in rounds:
         slow.record(this.episode)
     values = player.greedy(state_of(game), 2.0)

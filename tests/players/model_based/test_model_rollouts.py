@@ -33,7 +33,7 @@ from resetfree.players.model_based.machine_search import (
 from resetfree.players.model_based.reset_classifier import ResetClassifier
 from resetfree.players.model_based.smooth_regression import Draws
 from resetfree.problems.action_spaces import Box
-from resetfree.problems.features._scaling import Scaling
+from resetfree.problems.features.scaling import Scaling
 from resetfree.problems.tanh_policy import TanhPolicy, no_policy
 
 Floats = NDArray[np.float64]

@@ -10,7 +10,7 @@ import pytest
 from tests.players.neural.small_networks import Target, small
 
 from resetfree.game.replay_buffer import empty_buffer
-from resetfree.players.dual.constant_penalty import ConstantPenalty
+from resetfree.players.dual.penalties import ConstantPenalty
 from resetfree.players.neural.mbpo import (
     LEAST_LOG_VARIANCE,
     LEAST_SCALE,

@@ -20,7 +20,7 @@ from tests.players.neural.toy_rollouts import f32, idle, nothing_beyond, toy, to
 import resetfree as rf
 from resetfree.core.errors import InvalidInput
 from resetfree.core.state import dump, load, replay
-from resetfree.players.dual.constant_penalty import ConstantPenalty
+from resetfree.players.dual.penalties import ConstantPenalty
 from resetfree.players.model_based.reset_classifier import ResetClassifier, fit_classifier
 from resetfree.players.neural import network_search as word
 from resetfree.players.neural.network_search import calibrated_classifier
@@ -29,7 +29,7 @@ from resetfree.players.neural.skip_policy import SkipPolicy, skip_policy
 from resetfree.players.neural.world_model import Returns, action_of, actor_value, compare, improve, stepped
 from resetfree.players.testing.trial_problems import played, same, same_round, saved_and_loaded, snapshot
 from resetfree.problems.action_spaces import Box
-from resetfree.problems.features._scaling import Scaling
+from resetfree.problems.features.scaling import Scaling
 from resetfree.problems.tanh_policy import TanhPolicy
 from resetfree.show.cli.run_summary import show, summary
 from resetfree.show.report.html.groups import collect

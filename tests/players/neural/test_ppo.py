@@ -12,7 +12,7 @@ from tests.players.neural.small_networks import Target, episode, feed, small
 
 from resetfree.core import state as saving
 from resetfree.core.errors import InvalidInput
-from resetfree.players.dual.constant_penalty import ConstantPenalty
+from resetfree.players.dual.penalties import ConstantPenalty
 from resetfree.players.neural.networks import Batch, forward
 from resetfree.players.neural.ppo import (
     PPO,

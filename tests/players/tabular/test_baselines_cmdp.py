@@ -1,4 +1,4 @@
-"""Baselines from the literature on constrained MDPs: their formulas written out, and how they fare without resets."""
+"""Baselines for constrained and for persistent problems."""
 
 from __future__ import annotations
 
@@ -16,21 +16,20 @@ import resetfree as rf
 from resetfree.core.errors import InvalidInput, NotCertifiable
 from resetfree.game.contract import DualPlayer, Plan, PrimalPlayer, Round
 from resetfree.game.loop import begin, play
-from resetfree.players.dual.constant_penalty import ConstantPenalty
-from resetfree.players.dual.one_multiplier import OneMultiplier
+from resetfree.players import discover
+from resetfree.players.dual.baselines import OneMultiplier, VirtualQueue
 from resetfree.players.dual.online_gradient import ProjectedGradient
-from resetfree.players.dual.virtual_queue import VirtualQueue
-from resetfree.players.linear.ghosh_softmax import GhoshSoftmax
+from resetfree.players.dual.penalties import ConstantPenalty
+from resetfree.players.linear.baselines import GhoshSoftmax
 from resetfree.players.method import Method, Setting, own_methods
+from resetfree.players.tabular.constrained import OptCmdp, OptCmdpState, TripleQ
 from resetfree.players.tabular.counts import Counted
 from resetfree.players.tabular.mirror import Opdop, OptPrimalDual
-from resetfree.players.tabular.opt_cmdp import OptCmdp, OptCmdpState
-from resetfree.players.tabular.triple_q import TripleQ
 from resetfree.players.testing.trial_problems import Scripted, corners
 from resetfree.problems.contract import Episode
 from resetfree.problems.finite.mdp import FiniteMDP, FiniteProblem
+from resetfree.theory.oracle import Evaluator
 from resetfree.theory.oracle.dynamic_programming import solve
-from resetfree.theory.oracle.exact import Evaluator
 
 Floats = NDArray[np.float64]
 PRIMALS: list[PrimalPlayer[Any]] = [
@@ -451,3 +450,22 @@ def test_the_softmax_of_ghosh_at_a_known_point() -> None:
     weights = [exp(alpha * x) for x in q]
     row = player.plan(game.primal, 0, 0.0).policy[0, 0]
     assert row == pytest.approx(np.array(weights) / sum(weights))
+
+
+REFUSE = {"leave-no-trace", "medal", "olsvi-fh"}
+PLAYERS = [name for name, player in discover("primal").items() if not player.vectors_only]
+
+
+@pytest.mark.parametrize("name", PLAYERS)
+def test_every_player_plays_or_refuses_an_environment_that_somebody_resets(name: str) -> None:
+    lake = rf.from_gym("gym:FrozenLake-v1", horizon=5, reset_when="terminated and observation!=15")
+
+    def learn() -> rf.Run:
+        settings = {"dual": {"C": 5.0}}
+        return rf.learn(lake, name, "constant-penalty", episodes=12, settings=settings, feedback="realised", B=5.0)
+
+    if name in REFUSE:
+        with pytest.raises(rf.ResetFreeError, match="must see where a reset puts the agent"):
+            learn()
+    else:
+        assert len(learn()) == 12

@@ -19,19 +19,18 @@ import resetfree as rf
 from resetfree.core.errors import InvalidInput, NotCertifiable
 from resetfree.game.contract import PrimalPlayer, Round
 from resetfree.game.loop import begin, play
-from resetfree.players.dual.constant_penalty import ConstantPenalty
-from resetfree.players.linear.mdp_exp2 import MdpExp2, estimates
-from resetfree.players.linear.olsvi_fh import OlsviFH
+from resetfree.players.dual.penalties import ConstantPenalty
+from resetfree.players.linear.baselines import MdpExp2, OlsviFH, estimates
 from resetfree.players.method import Method, Setting, own_methods
+from resetfree.players.tabular.average_reward import UCRL2, best_in_ball
+from resetfree.players.tabular.mirror import SlucbQvi, best_mixture, known_safe, without_safe_action
+from resetfree.players.tabular.references import Uniform
 from resetfree.players.tabular.reset_free import LeaveNoTrace, Medal, epsilon_greedy, learn_backwards, matching_reward
 from resetfree.players.tabular.shields import ConstantSafe, OneStepShield, OracleShield
-from resetfree.players.tabular.slucb_qvi import SlucbQvi, best_mixture, known_safe, without_safe_action
-from resetfree.players.tabular.ucrl2 import UCRL2, best_in_ball
-from resetfree.players.tabular.uniform import Uniform
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.tabular_policy import as_policy, check_policy
+from resetfree.theory.oracle import Evaluator
 from resetfree.theory.oracle.dynamic_programming import evaluate
-from resetfree.theory.oracle.exact import Evaluator
 
 Floats = NDArray[np.float64]
 PLAYERS: list[type[PrimalPlayer[Any]]] = [

@@ -10,9 +10,9 @@ import resetfree as rf
 from resetfree.core.errors import InvalidInput, NotCertifiable
 from resetfree.game.loop import begin, play
 from resetfree.players.dual.online_gradient import ProjectedGradient
-from resetfree.players.tabular.best_response import BestResponse
+from resetfree.players.tabular.references import BestResponse
+from resetfree.theory.oracle import Evaluator
 from resetfree.theory.oracle.dynamic_programming import best_response, evaluate, solve
-from resetfree.theory.oracle.exact import Evaluator
 
 MULTIPLIERS = (0.0, 0.3, 1.0, 7.0, 1e6)
 

@@ -22,17 +22,16 @@ from resetfree.players.dual.online_gradient import ProjectedGradient
 from resetfree.players.elimination.elimination_sets import EliminationState, LargeEliminationState
 from resetfree.players.elimination.support_elimination import SupportElimination
 from resetfree.players.linear import linear_ucb
-from resetfree.players.linear.ghosh_softmax import GhoshSoftmax
+from resetfree.players.linear.baselines import GhoshSoftmax
 from resetfree.players.linear.linear_ucb import LinearUCB
 from resetfree.players.tabular import large_problems as _large
 from resetfree.players.tabular.counts import Counted
-from resetfree.players.tabular.rlsvi import RLSVI
 from resetfree.players.tabular.sparse_counts import SeenCounts
-from resetfree.players.tabular.ucbvi import UCBVI
+from resetfree.players.tabular.ucbvi import RLSVI, UCBVI
 from resetfree.problems.contract import Episode
 from resetfree.problems.finite.tabular_policy import LazyPolicy, as_policy
 from resetfree.theory.assumptions import reachable_starts
-from resetfree.theory.oracle.exact import Evaluator
+from resetfree.theory.oracle import Evaluator
 
 Floats = NDArray[np.float64]
 

@@ -12,7 +12,7 @@ from tests.property.random_mdps import rough_mdp
 
 import resetfree as rf
 from resetfree.core.errors import AssumptionViolated, InvalidInput
-from resetfree.players.tabular.nonepisodic import Life, live, optimal_core, optimal_gain, unsafe_pairs
+from resetfree.players.tabular.nonepisodic import UnbrokenLife, live, optimal_core, optimal_gain, unsafe_pairs
 
 Floats = NDArray[np.float64]
 
@@ -35,7 +35,7 @@ def random_world(seed: int) -> rf.FiniteMDP:
     return mdp.replace(start=homes / homes.sum(), restart=homes / homes.sum())
 
 
-def check_path(life: Life) -> None:
+def check_path(life: UnbrokenLife) -> None:
     """The life is a path of the model: successors are possible, and after a reset comes a restart."""
     t, mdp = life.mdp.transition, life.mdp
     for i in range(len(life.states) - 1):

@@ -16,13 +16,13 @@ from resetfree.core.errors import InvalidInput, NotCertifiable
 from resetfree.game.contract import PrimalPlayer, Round
 from resetfree.game.loop import begin, play
 from resetfree.players.dual.online_gradient import ProjectedGradient
-from resetfree.players.tabular.best_response import BestResponse
-from resetfree.players.tabular.politex import Politex
+from resetfree.players.tabular.average_reward import Politex
+from resetfree.players.tabular.references import BestResponse
 from resetfree.players.testing.trial_problems import Scripted
 from resetfree.problems.contract import Episode
 from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.theory.oracle import Evaluator
 from resetfree.theory.oracle.dynamic_programming import evaluate, solve
-from resetfree.theory.oracle.exact import Evaluator
 
 ROOT5 = sqrt(5.0)  # |(2, 1)|: lambda* is 2 at A and 1 at B
 A = 0  # the dangerous start

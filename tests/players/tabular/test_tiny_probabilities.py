@@ -10,7 +10,7 @@ import pytest
 
 import resetfree as rf
 from resetfree.players import discover
-from resetfree.players.dual.constant_penalty import ConstantPenalty
+from resetfree.players.dual.penalties import ConstantPenalty
 from resetfree.theory.certificates import certify
 
 TINY = 1e-300

@@ -10,13 +10,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from resetfree.problems.features import FeatureMap, discover
-from resetfree.problems.features.aggregation import Aggregation
-from resetfree.problems.features.fourier import FourierBasis
-from resetfree.problems.features.polynomial import Polynomial
-from resetfree.problems.features.radial import RadialBasis
-from resetfree.problems.features.random_fourier import RandomFourier
-from resetfree.problems.features.simplex import Simplex
-from resetfree.problems.features.tile_coding import TileCoding
+from resetfree.problems.features.basis import Polynomial, RadialBasis
+from resetfree.problems.features.cosines import FourierBasis, RandomFourier
+from resetfree.problems.features.partitions import Aggregation, Simplex, TileCoding
 
 Floats = NDArray[np.float64]
 examples = settings(derandomize=True, max_examples=60, database=None)  # the first one compiles

@@ -13,15 +13,10 @@ from hypothesis import strategies as st
 from tests.problems.features.strategies import Floats, World, examples, worlds
 
 from resetfree.problems.features._kernels import cosine
-from resetfree.problems.features._scaling import Scaling, fit_ends, fit_scaling, has_bounds, median_distance
-from resetfree.problems.features.aggregation import Aggregation
-from resetfree.problems.features.fourier import FourierBasis
-from resetfree.problems.features.one_hot import OneHot
-from resetfree.problems.features.polynomial import Polynomial
-from resetfree.problems.features.radial import RadialBasis
-from resetfree.problems.features.random_fourier import RandomFourier
-from resetfree.problems.features.simplex import Simplex
-from resetfree.problems.features.tile_coding import TileCoding
+from resetfree.problems.features.basis import OneHot, Polynomial, RadialBasis
+from resetfree.problems.features.cosines import FourierBasis, RandomFourier
+from resetfree.problems.features.partitions import Aggregation, Simplex, TileCoding
+from resetfree.problems.features.scaling import Scaling, fit_ends, fit_scaling, has_bounds, median_distance
 
 FREE = np.full(3, np.inf)
 NO_STATES = np.empty((0, 2))

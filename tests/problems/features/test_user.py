@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from resetfree.core.errors import InvalidInput
 from resetfree.core.state import dump, load
-from resetfree.problems.features.user import UserFeatures
-from resetfree.problems.fingerprint import describe
+from resetfree.problems.blueprint import describe
+from resetfree.problems.features.basis import UserFeatures
 
 Floats = NDArray[np.float64]
 LOW, HIGH = np.full(2, -np.inf), np.full(2, np.inf)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from resetfree import FiniteMDP, InvalidInput, make, solve
-from resetfree.problems.finite.contexts import with_contexts
+from resetfree.problems.finite.composed import with_contexts
 
 Arrays = dict[str, Any]
 

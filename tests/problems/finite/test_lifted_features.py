@@ -9,7 +9,7 @@ from tests.property.random_mdps import closed_mdp
 import resetfree as rf
 from resetfree import FiniteMDP
 from resetfree.players.dual.multiplier_functions import Space, functions
-from resetfree.problems.finite.contexts import with_contexts
+from resetfree.problems.finite.composed import with_contexts
 from resetfree.theory.assumptions import check, dual_class, linearity
 from resetfree.theory.sets import for_features
 

@@ -11,7 +11,7 @@ from scipy import stats
 
 from resetfree import Episode, FiniteMDP, InvalidInput, evaluate, make, simulate, solve
 from resetfree.problems.contract import Problem
-from resetfree.problems.finite.contexts import with_contexts
+from resetfree.problems.finite.composed import with_contexts
 from resetfree.problems.finite.tabular_policy import check_policy, random_policy, uniform
 
 

@@ -15,8 +15,8 @@ from tests.property.strategies import exact, finite_problems
 
 import resetfree as rf
 from resetfree import FiniteMDP
-from resetfree.problems.finite.with_help import MOST, original_value
-from resetfree.problems.zoo._tables import ANY, table_mdp
+from resetfree.problems.finite.composed import MOST, original_value
+from resetfree.problems.zoo.tables import ANY, table_mdp
 from resetfree.show.cli import app
 from resetfree.theory.assumptions import feasibility, linearity
 from resetfree.theory.oracle.fractions import solve_exactly

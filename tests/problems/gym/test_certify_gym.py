@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import resetfree as rf
-from resetfree.theory.certificates.record import record
+from resetfree.theory.certificates.record import record_claims
 
 FOLLOWS = "every episode starts where the one before left the agent (rounds in which it does not)"
 
@@ -19,7 +19,7 @@ def test_starts_follow_ends_but_after_an_intervention(name: str) -> None:
     run = rf.learn(problem, "uniform", "constant-penalty", episodes=40, settings={"dual": {"C": 1.0}}, seed=3)
 
     def claim(run: rf.Run) -> rf.Certificate:
-        return next(one for one in record(run) if one.claim == FOLLOWS)
+        return next(one for one in record_claims(run) if one.claim == FOLLOWS)
 
     assert run.realised_resets[-1] > 0
     assert claim(run).holds

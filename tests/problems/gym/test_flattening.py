@@ -16,7 +16,7 @@ from tests.problems.gym.reaching import Reach
 import resetfree as rf
 from resetfree.core.errors import EnvironmentFailed, InvalidInput
 from resetfree.problems.contract import Policy
-from resetfree.problems.features.random_fourier import RandomFourier
+from resetfree.problems.features.cosines import RandomFourier
 from resetfree.problems.gym.events import Condition
 from resetfree.problems.gym.flattening import flatten, is_image, names_of
 from resetfree.problems.gym.observations import observer_for

@@ -12,8 +12,8 @@ from gymnasium import spaces
 
 import resetfree as rf
 from resetfree.core.errors import EnvironmentFailed, InvalidInput, Notice
+from resetfree.problems.blueprint import fingerprint
 from resetfree.problems.contract import simulate
-from resetfree.problems.fingerprint import fingerprint
 from resetfree.problems.gym.adapter import GymProblem
 
 FREE: dict[str, Any] = {"goal_when": "terminated and reward>0", "after_goal": "restart for free"}

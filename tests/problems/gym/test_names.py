@@ -12,8 +12,8 @@ import pytest
 
 import resetfree as rf
 from resetfree.core.errors import InvalidInput, NotCertifiable, UnknownName
-from resetfree.problems.features.random_fourier import RandomFourier
-from resetfree.problems.resolve import option_names, resolve, resolve_model
+from resetfree.problems.features.cosines import RandomFourier
+from resetfree.problems.world import option_names, resolve, resolve_model
 from resetfree.show.cli import main
 
 

@@ -15,7 +15,7 @@ import resetfree as rf
 from resetfree.core.errors import Notice, RunError
 from resetfree.problems.contract import Note
 from resetfree.show.cli import main
-from resetfree.theory.certificates.claims_optimism import primal_cover
+from resetfree.theory.certificates.claims_reduction import primal_cover
 
 
 def even(h: int, s: Any) -> Any:

@@ -15,8 +15,8 @@ import resetfree as rf
 from resetfree.core.errors import EnvironmentFailed, InvalidInput, UnknownName
 from resetfree.problems.action_spaces import Box, Choices
 from resetfree.problems.features import make_features
-from resetfree.problems.features.random_fourier import RandomFourier
-from resetfree.problems.features.user import UserFeatures
+from resetfree.problems.features.basis import UserFeatures
+from resetfree.problems.features.cosines import RandomFourier
 from resetfree.problems.gym.actions import learner_actions, list_actions
 from resetfree.problems.gym.observations import Numbered, observer_for
 from resetfree.problems.gym.rewards import Unusable

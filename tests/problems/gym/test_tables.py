@@ -18,7 +18,7 @@ from resetfree.core.errors import EnvironmentFailed, InvalidInput, NotCertifiabl
 from resetfree.problems.finite.mdp import model_behind
 from resetfree.problems.finite.tabular_policy import random_policy
 from resetfree.problems.gym import table_of
-from resetfree.theory.oracle.exact import Evaluator
+from resetfree.theory.oracle import Evaluator
 
 FAILURE = 1e-6  # the probability with which a statistical test here fails though nothing is wrong
 LAKE: dict[str, Any] = {"reset_when": "terminated and observation!=15", "reward": lambda o, r, t, i: float(o == 15)}

@@ -8,12 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from resetfree.problems.machines.served import switch_on
 from resetfree.problems.operators import OperatorReset
-from resetfree.problems.remote.built_in import switch_on
-from resetfree.problems.remote.faults import Faults
-from resetfree.problems.remote.lever_key import LeverKey
+from resetfree.problems.operators.lever import LeverKey
 from resetfree.problems.remote.serving import Serving
-from resetfree.problems.remote.station import Station
+from resetfree.problems.remote.station import Faults, Station
 from resetfree.problems.remote.wires import Port, UdpPort
 
 

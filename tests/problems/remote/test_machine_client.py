@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resetfree.core.errors import InvalidInput
-from resetfree.problems.remote.built_in import switch_on
+from resetfree.problems.machines.served import switch_on
 from resetfree.problems.remote.machine_client import AT_ONCE, MachineClient, MachineSilent
 from resetfree.problems.remote.packets import NUMBER, READING, Kind, packet, read
 from resetfree.problems.remote.station import Station

@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from resetfree.problems.remote.built_in import switch_on
-from resetfree.problems.remote.faults import Faults
+from resetfree.problems.machines.served import switch_on
 from resetfree.problems.remote.packets import ANSWERS, NUMBER, Buffer, Kind, packet, read
 from resetfree.problems.remote.serving import SECOND, Serving
-from resetfree.problems.remote.station import Counts, Station
+from resetfree.problems.remote.station import Faults, Station, StationCounts
 from resetfree.problems.remote.wires import Port, UdpPort, UdpWire
 
 
@@ -29,7 +28,7 @@ class Clock:
         return self.readings.pop(0) if len(self.readings) > 1 else self.readings[0]
 
 
-def served(clock: Clock, turns: int, monkeypatch: pytest.MonkeyPatch) -> Counts:
+def served(clock: Clock, turns: int, monkeypatch: pytest.MonkeyPatch) -> StationCounts:
     """What happened after so many turns of the loop at 50 Hz."""
     with UdpPort() as port:
         station = Station(*switch_on("tanks", rate=50.0), bytes(16), seed=0)

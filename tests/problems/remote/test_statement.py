@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resetfree.core.errors import InvalidInput
-from resetfree.problems.remote.built_in import MACHINES, switch_on
+from resetfree.problems.machines.served import MACHINES, switch_on
 from resetfree.problems.remote.packets import LONGEST
-from resetfree.problems.remote.statement import Signal, Statement
+from resetfree.problems.remote.statement import MachineStatement, Signal
 
 FORM = json.loads(switch_on("cartpole")[1].text)
 
@@ -21,7 +21,7 @@ FORM = json.loads(switch_on("cartpole")[1].text)
 @pytest.mark.parametrize("name", MACHINES)
 def test_a_statement_is_read_as_it_was_said(name: str) -> None:
     machine, says = switch_on(name, rate=123.0)
-    assert Statement.read(says.text.encode()) == says
+    assert MachineStatement.read(says.text.encode()) == says
     assert machine.dt == 1 / 123.0
     assert says.action_space == machine.action_space
     assert (says.observation_space.low == getattr(machine.observation_space, "low")).all()  # noqa: B009
@@ -30,9 +30,9 @@ def test_a_statement_is_read_as_it_was_said(name: str) -> None:
 
 
 def test_a_sensor_may_have_no_bounds() -> None:
-    says = Statement.read(json.dumps({**FORM, "sensors": [{"name": "heat", "low": None, "high": 5}]}).encode())
+    says = MachineStatement.read(json.dumps({**FORM, "sensors": [{"name": "heat", "low": None, "high": 5}]}).encode())
     assert says.sensors == (Signal("heat", -math.inf, 5.0),)
-    assert Statement.read(says.text.encode()) == says
+    assert MachineStatement.read(says.text.encode()) == says
 
 
 ACTION = {"name": "force", "low": -1.0, "high": 1.0, "neutral": 0.0}
@@ -65,19 +65,19 @@ SENSOR = {"name": "angle", "low": -1.0, "high": 1.0}
 )
 def test_a_wrong_statement_is_refused_in_one_sentence(change: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput, match="statement of the machine"):
-        Statement.read(json.dumps({**FORM, **change}).encode())
+        MachineStatement.read(json.dumps({**FORM, **change}).encode())
 
 
 def test_what_lacks_a_key_or_is_no_json_is_refused() -> None:
     for key in FORM:
         with pytest.raises(InvalidInput):
-            Statement.read(json.dumps({name: value for name, value in FORM.items() if name != key}).encode())
+            MachineStatement.read(json.dumps({name: value for name, value in FORM.items() if name != key}).encode())
     for text in (b"", b"{", b"[" * 5000, b"NaN", b"\xff", json.dumps(FORM).replace("50.0", "NaN").encode()):
         with pytest.raises(InvalidInput):
-            Statement.read(text)
+            MachineStatement.read(text)
 
 
 @given(st.binary(max_size=200))
 def test_random_bytes_are_no_statement(junk: bytes) -> None:
     with pytest.raises(InvalidInput):
-        Statement.read(junk)
+        MachineStatement.read(junk)

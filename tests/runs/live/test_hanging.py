@@ -22,7 +22,7 @@ import resetfree as rf
 from resetfree.core.errors import InvalidInput, Notice, RunError
 from resetfree.core.system import Activity, activity
 from resetfree.runs.file.ledger import read
-from resetfree.runs.live.hanging import MOST, STOPPED, TICK, TIMES, Progress, Vigil
+from resetfree.runs.live.board import MOST, STOPPED, TICK, TIMES, Progress, Vigil
 from resetfree.show.cli.run_summary import timing
 
 NEVER = 10**6  # looks

@@ -20,7 +20,8 @@ from tests.runs.live.quick_players import Mortal, Quick, Raising, WithCode
 import resetfree as rf
 from resetfree.core.errors import EnvironmentFailed, InvalidInput, Notice, RunError, UnknownName
 from resetfree.runs.file.ledger import read
-from resetfree.runs.live import board_folder, recorder
+from resetfree.runs.live import board as board_folder
+from resetfree.runs.live import threads as recorder
 from resetfree.runs.replay_whole import whole_run
 
 PROBLEM = "gym:CartPole-v1"
@@ -188,7 +189,7 @@ def test_a_round_is_written_when_the_next_one_has_begun(
     rate: float, pause: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paused: list[float] = []
-    monkeypatch.setattr(recorder, "time", SimpleNamespace(sleep=paused.append))
+    monkeypatch.setattr(recorder, "time", SimpleNamespace(sleep=paused.append, monotonic=time.monotonic))
     run = learn(episodes=3, rate=rate)
     assert paused == [pause] * len(run)
 

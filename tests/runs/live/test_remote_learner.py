@@ -25,9 +25,16 @@ from resetfree.runs.live import acting, learner_location, remote_learner
 from resetfree.runs.live.assignment import Assignment
 from resetfree.runs.live.learner import Learner
 from resetfree.runs.live.learner_location import RayLearner
-from resetfree.runs.live.mirror import MOVES, ROUNDS, Mirror, beginning, rounds_after
-from resetfree.runs.live.relay import LearnerRaised, Relay
-from resetfree.runs.live.remote_learner import RemoteLearner
+from resetfree.runs.live.remote_learner import (
+    MOVES,
+    ROUNDS,
+    LearnerRaised,
+    Mirror,
+    Relay,
+    RemoteLearner,
+    beginning,
+    rounds_after,
+)
 from resetfree.runs.live.supervisor import Supervisor
 
 
@@ -133,7 +140,7 @@ def mirrored(played: Path, file: Path) -> Mirror:
 def test_a_copy_takes_every_round_once_and_nothing_after_a_gap(
     played: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("resetfree.runs.live.mirror.MOST_ROWS", 6)
+    monkeypatch.setattr("resetfree.runs.live.remote_learner.MOST_ROWS", 6)
     with mirrored(played, tmp_path / "b.rfrun") as mirror, runfile.reading(played) as connection:
         first, last, more = rounds_after(connection, 0)
         assert (last, more) == (6, True)

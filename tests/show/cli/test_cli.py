@@ -10,10 +10,12 @@ import sys
 import zlib
 from pathlib import Path
 
+import numpy as np
 import pytest
-from tests.show.cli.commands import run, run_json
+from tests.show.cli.commands import refused, run, run_json
 
 from resetfree import make, problems
+from resetfree.players.tabular.nonepisodic import live
 from resetfree.problems.features import discover, make_features
 
 
@@ -150,16 +152,28 @@ BAD = {
     ("solve",): "Missing argument 'PROBLEM'",
     ("fly",): "No such command 'fly'",
     ("demo", "--out", "/dev/null/x"): "must be a folder that can be made.",
+    ("nonepisodic", "doors-v0"): "needs a stationary problem. Got dynamics that change with the step",
+    ("nonepisodic", "continuous-linear-v0"): "Only finite problems have a life without episodes.",
+    ("nonepisodic", "footnote-v0"): "from which resets cannot be avoided for ever",
+    ("nonepisodic", "grid-v0", "--steps", "0"): "'steps' of live must be an integer from 1 to 10000000. Got 0 instead.",
+    ("nonepisodic", "grid-v0", "--width", "wide"): "'width' of live must be tuned or theory. Got 'wide' instead.",
+    ("bench", "large"): "is not one of 'smoke', 'small', 'full'",
+    ("bench", "smoke", "--methods", "algorithm 2"): "There is no method 'algorithm 2'. Did you mean 'algorithm 1'?",
+    ("bench", "smoke", "--problems", "moon-v0"): "There is no problem in suite 'smoke' 'moon-v0'.",
+    ("bench", "smoke", "--redo", "nothing"): "There is no method 'nothing'.",
+    ("bench", "smoke", "--seeds", "0"): "0 is not in the range 1<=x<=100000",
+    ("bench", "smoke", "--out", "/dev/null/r"): "The results file '/dev/null/r' cannot be written",
+    ("bench", "smoke", "--out", "r.png"): "must not end in .png",
 }
 
 
 @pytest.mark.parametrize("words", BAD, ids=" ".join)
-def test_bad_input_is_one_sentence_and_status_2(capsys: pytest.CaptureFixture[str], words: tuple[str, ...]) -> None:
-    status, out, err = run(capsys, *words)
-    assert (status, out) == (2, "")
-    assert BAD[words] in err
-    assert err.count("\n") == 1
-    assert "Traceback" not in err
+def test_bad_input_is_one_sentence_and_leaves_nothing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert BAD[words] in refused(capsys, *words)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_user_s_own_factory_is_found_where_the_command_is_run(tmp_path: Path) -> None:
@@ -175,3 +189,50 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     command = f"{sys.executable} -m resetfree.show.cli list --json | head -c 10"
     done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
     assert "Traceback" not in done.stderr
+
+
+PLANE = ("continuous-linear-v0", "--set", "dimension=2", "--set", "horizon=2")
+
+
+def test_a_continuum_is_solved_and_checked(capsys: pytest.CaptureFixture[str]) -> None:
+    solved = run_json(capsys, "solve", *PLANE)
+    assert len(solved["value"]) == len(solved["states"]) == 21
+    assert solved["states"][-1] == [1.0, 1.0]
+    assert "states in [0, 1]^2" in run(capsys, "solve", *PLANE)[1]
+    checked = run_json(capsys, "check", *PLANE)
+    assert checked["holds"]
+    assert checked["findings"][2]["detail"]["B"] == pytest.approx(max(solved["lambda_star"]), rel=0.2)
+
+
+def test_a_continuum_is_played_certified_replayed_and_reported(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    options = ("--set", "problem.dimension=2", "--set", "problem.horizon=2", "--set", "primal.width=proved")
+    players = ("--primal", "linear-ucb", "--dual", "projected-gradient", "--feedback", "optimistic")
+    played = run_json(capsys, "run", "continuous-linear-v0", *players, *options, "--episodes", "25", "--out", "a.rfrun")
+    assert played["regret"] is not None
+    assert 0 < played["resets"] < 25
+    found = run_json(capsys, "certify", "a.rfrun", "--strict", "--replay")
+    assert not [c for c in found["certificates"] if c["status"] == "proved" and not c["holds"]]
+    assert any(
+        c["claim"].startswith("both players play every round again") and c["holds"] for c in found["certificates"]
+    )
+    assert run_json(capsys, "evaluate", "a.rfrun", "--episodes", "20")
+    assert "holds code" in refused(capsys, "export", "a.rfrun", "-o", "a.npz")
+    assert run(capsys, "report", "a.rfrun", "-o", "a.html")[0] == 0
+    text = Path("a.html").read_text()
+    assert "continuous-linear-v0" in text
+    status, out, _ = run(capsys, "run", "continuous-linear-v0", *players, *options, "--episodes", "25", "--out", "b")
+    assert (status, "no model of this problem" in out) == (0, False)
+
+
+def test_nonepisodic_says_what_the_life_was(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("nonepisodic", "grid-v0", "--steps", "3000", "--seed", "4", "--set", "slip=0.1")
+    said = run_json(capsys, *words)
+    life = live(make("grid-v0", slip=0.1), 3000, seed=4)
+    assert said["resets"] == life.resets <= life.bound == said["most_resets"]
+    assert said["reward"] == life.rewards.sum()
+    assert said["regret"] == pytest.approx(3000 * said["best_average_reward"] - said["reward"])
+    assert np.isclose(said["best_average_reward"], 1.0)
+    assert f"{life.resets} resets; at most {life.bound} on any path" in run(capsys, *words)[1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from resetfree.core.certificate import Certificate
 from resetfree.problems.contract import Intervention
 from resetfree.show.cli import app, main
 from resetfree.show.cli.certify import verdict
-from resetfree.show.cli.help_pages import Documented, words_of
+from resetfree.show.cli.common import Documented
 from resetfree.show.cli.run_summary import _expected, headline, show_run, summary
 
 
@@ -77,7 +78,8 @@ def test_every_command_has_two_examples_that_its_parser_takes(words: tuple[str, 
     assert isinstance(command, Documented)
     assert len(command.examples) == 2
     for _, line in command.examples:
-        left = words_of(line)
+        first, *left = shlex.split(line)
+        assert first == "resetfree"
         assert tuple(left[: len(words)]) == words
         one: click.Command = app
         while isinstance(one, click.Group):
@@ -124,7 +126,7 @@ def test_a_run_ends_with_a_sentence_a_table_one_dim_line_and_what_is_next(tmp_pa
         f"resetfree {command} '{file}'" for command in ("report", "evaluate", "certify")
     ]
     for line in lines[after + 1 :]:
-        assert main([*words_of(line.split("  ")[1]), "--help"]) == 0
+        assert main([*shlex.split(line.split("  ")[1])[1:], "--help"]) == 0
 
 
 def test_waiting_is_shown_only_where_an_operator_was_used() -> None:

@@ -12,7 +12,7 @@ import gymnasium
 import pytest
 
 import resetfree as rf
-from resetfree.problems.zoo import drawn
+from resetfree.problems.zoo import fields as drawn
 from resetfree.show.cli import main
 from resetfree.studies.plan import check_plan, parse_plan
 

@@ -19,11 +19,10 @@ import resetfree as rf
 from resetfree.core.errors import InvalidInput, RunError
 from resetfree.runs.file import runfile
 from resetfree.runs.file.recorded import RecordedRound
-from resetfree.show.film import film_files, film_plan
-from resetfree.show.film.film_files import Frame, write_film
-from resetfree.show.film.film_plan import MOST_FRAMES, MOST_RESETS, Moment, rollouts_of, scenes_of
-from resetfree.show.film.kept_pictures import EARLY, LATE, beside, kept_frames
-from resetfree.show.film.pictures_of_runs import SIDE, pictures_of
+from resetfree.show.report import film_files
+from resetfree.show.report.film_files import MOST_FRAMES, MOST_RESETS, Frame, Moment, rollouts_of, scenes_of, write_film
+from resetfree.show.report.filming import EARLY, LATE, beside, kept_frames
+from resetfree.show.report.pictures_of_runs import SIDE, pictures_of
 from resetfree.show.report.style import BLUE, PIT
 
 CART = ("CartPole-v1", "--primal", "uniform", "--dual", "counting", "--feedback", "realised", "--set", "horizon=30")
@@ -91,7 +90,7 @@ def test_a_life_too_long_to_be_played_again_is_shown_from_its_start(monkeypatch:
     last = rollouts_of(made)[-1]
     assert not last.reset
     assert scenes_of(made)[-1].moments[-1] == (200, 8)
-    monkeypatch.setattr(film_plan, "LONGEST_ROLLOUT", last.steps - 1)
+    monkeypatch.setattr(film_files, "LONGEST_ROLLOUT", last.steps - 1)
     assert scenes_of(made)[-1].moments[0] == (last.first, 0)
 
 
@@ -188,20 +187,20 @@ def test_a_run_keeps_its_pictures_around_resets_and_is_the_same_run(
 
 def test_pictures_are_there_while_the_run_is_played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from resetfree.show.cli import main
-    from resetfree.show.film import kept_pictures
+    from resetfree.show.report import filming
 
     seen: list[int] = []
-    write = kept_pictures._write
+    write = filming._write
 
-    def watched(kept: kept_pictures.KeptScenes, file: Path) -> None:
+    def watched(kept: filming.KeptScenes, file: Path) -> None:
         write(kept, file)
-        found = kept_pictures.kept_scenes(file)  # as another program sees it
+        found = filming.kept_scenes(file)  # as another program sees it
         assert found is not None
         assert found.scenes[-1][0]["title"] == "the last life"
         seen.append(found.scenes[-1][0]["steps"][-1])
 
-    monkeypatch.setattr(kept_pictures, "_write", watched)
-    monkeypatch.setattr(kept_pictures, "EVERY", 0.0)
+    monkeypatch.setattr(filming, "_write", watched)
+    monkeypatch.setattr(filming, "EVERY", 0.0)
     words = ["run", *CART, "--set", "horizon=8", "--episodes", "2", "--film", "4", "--out", str(tmp_path / "a.rfrun")]
     assert main(words) == 0
     assert len(seen) > 5

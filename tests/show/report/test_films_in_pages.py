@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from resetfree.show.film import filming
-from resetfree.show.film.film_plan import scenes_of
+from resetfree.show.report import filming
+from resetfree.show.report.film_files import scenes_of
 from resetfree.show.report.html import films, write_report
 from resetfree.show.report.html.films import FilmOfRun, film_of
 from resetfree.show.report.html.groups import collect

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 import shutil
 import sqlite3
@@ -12,13 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.show.cli.commands import refused, run, run_json
 from tests.show.report.conftest import EPISODES, EVIL, pump
 from tests.show.report.reading import Page, read
 
 import resetfree as rf
 from resetfree.core.errors import InvalidInput, RunError
 from resetfree.problems.contract import Intervention
-from resetfree.show.cli import main
 from resetfree.show.report.html import write_report
 from resetfree.show.report.html.build_report import build
 from resetfree.show.report.html.groups import Collection, Group, collect
@@ -26,22 +25,14 @@ from resetfree.show.report.html.groups import Collection, Group, collect
 Files = dict[str, list[Path]]
 
 
-def cli(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
-    status = main(["report", *map(str, words)])
-    out, err = capsys.readouterr()
-    return status, out, err
-
-
 def test_the_command_says_what_it_made(capsys: pytest.CaptureFixture[str], files: Files, tmp_path: Path) -> None:
     out = tmp_path / "r.html"
-    status, said, err = cli(capsys, *files["no_oracle"], "-o", out, "--figures", tmp_path / "figures", "--json")
-    assert (status, err) == (0, "")
-    data = json.loads(said)
+    data = run_json(capsys, "report", *files["no_oracle"], "-o", out, "--figures", tmp_path / "figures")
     assert (data["report"], data["runs"], data["bytes"]) == (str(out), 1, out.stat().st_size)
     assert data["seconds"] > 0
     assert set(data["figures"]) == set(read(out).figures)
     assert {p.stem for p in (tmp_path / "figures").iterdir()} == set(data["figures"])
-    status, said, err = cli(capsys, *files["no_oracle"], "-o", out)
+    status, said, err = run(capsys, "report", *files["no_oracle"], "-o", out)
     assert (status, err) == (0, "")
     assert str(out) in said.replace("\n", "")
 
@@ -217,10 +208,7 @@ def test_bad_input_is_one_sentence(capsys: pytest.CaptureFixture[str], files: Fi
         ((good, "-o", tmp_path / "r.html", "--figures", text), "'--figures'"),
         ((), "Missing argument 'RUN...'"),
     ):
-        status, out, err = cli(capsys, *words)
-        assert (status, out) == (2, "")
-        assert expected in err
-        assert err.count("\n") == 1
+        assert expected in refused(capsys, "report", *words)
     assert text.read_text() == "not a run file, and not a report"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["cut.rfrun", "notes.txt"]
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,14 +14,19 @@ from tests.show.report.conftest import EPISODES
 from tests.show.report.reading import Page, read
 
 import resetfree as rf
+from resetfree.core.errors import InvalidInput
+from resetfree.players.elimination.rule_elimination import RuleElimination
+from resetfree.problems.factors import Factor, Factors
 from resetfree.runs.file.runfile import connect, read_checkpoint
-from resetfree.show.report.html import write_report
-from resetfree.show.report.html.bounds import rate
-from resetfree.show.report.html.groups import Group, collect
+from resetfree.runs.recall import danger_of
+from resetfree.show.report import style
+from resetfree.show.report.html import maps, players, write_report
+from resetfree.show.report.html.build_report import build
+from resetfree.show.report.html.figures import POINTS, curve, growth, shown
+from resetfree.show.report.html.groups import Collection, Group, collect, rate
 from resetfree.show.report.html.html_tables import certificates, failures, overview
 from resetfree.show.report.html.learning_curves import figures, time_line
 from resetfree.show.report.html.maps import policy_map
-from resetfree.show.report.html.series import POINTS, curve, growth, shown
 from resetfree.studies.statistics import interval
 from resetfree.theory.certificates import anytime
 from resetfree.theory.regret import dual_regret, primal_regret
@@ -265,3 +272,118 @@ def test_the_overview_shows_regret_beside_resets_and_what_is_guaranteed(files: F
         assert f"{mean:.3g} [" in text
     assert "≤ 18 resets on every path" in text
     assert "theorem, its bound vacuous at this K" in text
+
+
+PLAYED = 60
+
+
+def timed(seed: int, spec: dict[str, Any], lateness: float) -> rf.Run:
+    """A run with the columns of a clock: every third episode misses two deadlines, plans are up to three rounds old."""
+    run = rf.learn("grid-v0", episodes=PLAYED, seed=seed)
+    k = np.arange(PLAYED)
+    clock = {
+        "based_on": np.maximum(k - 3, 0),
+        "plan": k,
+        "missed": np.where(k % 3 == 2, 2, 0),
+        "lateness": np.where(k == 30, 4 * lateness, lateness),
+    }
+    return dataclasses.replace(run, spec={**run.spec, "timing": spec}, columns={**run.columns, **clock})
+
+
+def group(spec: dict[str, Any], lateness: float, n: int = 2) -> Group:
+    return Group("g1", "timed", tuple(timed(seed, spec, lateness) for seed in range(n)))
+
+
+def page(one: Group) -> tuple[list[str], str]:
+    with style.look():
+        drawn, text = build(Collection([one], [], []), details=True)
+    return [drawing.name for drawing in drawn], text
+
+
+def test_a_run_by_the_clock_shows_its_clock() -> None:
+    one = group({"rate": 100.0}, 0.0005)
+    names, text = page(one)
+    assert {"g1-plan-ages", "g1-deadlines", "g1-lateness"} <= set(names)
+    assert "The clock and the age of plans" in text
+    steps = sum(int(run.columns["steps"].sum()) for run in one.runs)
+    said = players.clock_summary(one)
+    assert said in text
+    assert said.startswith("100 steps per second; 80 deadlines missed (")
+    assert f"({100 * steps / (steps + 80):.4g} % of commands in time)" in said
+    assert "the latest command 2 ms after its tick; plans up to 3 rounds old, 2.9 on average" in said
+    assert f"{sum(int(run.realised_resets[-1]) for run in one.runs):,} resets" in said
+
+
+def test_the_numbers_behind_the_figures_are_those_of_the_columns() -> None:
+    with style.look():
+        ages, deadlines, late = players.clock_figures(group({"rate": 100.0}, 0.0005, n=1))
+    assert ages.data["oldest_mean"].tolist() == [0, 1, 2, *[3] * (PLAYED - 3)]
+    assert ages.data["age_mean_mean"][-1] == pytest.approx((0 + 1 + 2 + 3 * (PLAYED - 3)) / PLAYED)
+    assert deadlines.data["missed_mean"][-1] == 2 * (PLAYED // 3)
+    assert late.data["latest_mean"][[29, 30, 59]] == pytest.approx([0.5, 2.0, 2.0])
+
+
+def test_a_run_with_delay_has_plans_that_are_old_and_no_clock() -> None:
+    one = group({"delay": 3}, float("nan"))
+    names, _ = page(one)
+    assert "g1-plan-ages" in names
+    assert not {"g1-deadlines", "g1-lateness"} & set(names)
+    assert players.clock_summary(one).startswith("plans up to 3 rounds old, 2.9 on average; ")
+
+
+def test_nothing_is_shown_of_a_clock_that_was_not_there() -> None:
+    one = Group("g1", "plain", (rf.learn("grid-v0", episodes=PLAYED),))
+    names, text = page(one)
+    assert players.clock_figures(one) == []
+    assert not [name for name in names if "plan-ages" in name]
+    assert "age of plans" not in text
+
+
+def test_runs_with_other_delays_are_other_groups(tmp_path: Path) -> None:
+    files = [tmp_path / f"{delay}-{seed}.rfrun" for delay in (0, 2) for seed in range(2)]
+    for i, file in enumerate(files):
+        rf.learn("grid-v0", episodes=PLAYED, seed=i % 2, path=file, delay=2 * (i // 2))
+    made = write_report(files, tmp_path / "report.html")
+    assert {"g1-plan-ages", "g2-plan-ages"} <= set(made.figures)
+    text = (tmp_path / "report.html").read_text()
+    assert "(delay = 0)" in text
+    assert "(delay = 2)" in text
+    assert "plans up to 0 rounds old" in text
+    assert "plans up to 2 rounds old" in text
+
+
+def test_beliefs_are_drawn_from_the_run_file_alone(tmp_path: Path) -> None:
+    file = tmp_path / "rules.rfrun"
+    asked: dict[str, Any] = {"episodes": 40, "seed": 1, "feedback": "realised", "settings": {"dual": {"C": 0.0}}}
+    first = rf.learn("grid-v0", RuleElimination(moves="relative"), "constant-penalty", path=file, **asked)
+    run = rf.load(file)
+    assert [one.what for one in run.decisions] == [one.what for one in first.decisions] != []
+    here, there = danger_of(first), danger_of(run)
+    assert here is not None
+    assert there is not None
+    assert np.array_equal(here.belief, there.belief)
+    assert there.factors.parts == here.factors.parts
+    (drawing,) = maps.danger_figures(Group("g1", "rules", (run,)))
+    assert drawing.name == "g1-danger"
+    assert drawing.caption.startswith("Learned: " + "; ".join(one.what for one in run.decisions))
+    assert "above 0.4 is held back" in drawing.caption
+    assert len(drawing.data["belief"]) == 5 * 12
+    places = maps.by_place(there, 0, 1)
+    assert places.shape == (5, 3, 4)
+    np.testing.assert_array_equal(drawing.data["belief"], places.ravel())
+    fatal = there.belief[np.flatnonzero((there.factors.values == [1, 1]).all(axis=1))]
+    assert (fatal == places[:, 1, 1]).all()
+
+
+def test_players_without_beliefs_have_no_picture() -> None:
+    run = rf.learn("grid-v0", "support-elimination", "constant-penalty", episodes=3, settings={"dual": {"C": 0.0}})
+    assert maps.danger_figures(Group("g1", "pairs", (run,))) == []
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"parts": [[1]], "actions": []}', '{"parts": [], "actions": 3}'])
+def test_factors_of_a_damaged_checkpoint_are_refused(text: str) -> None:
+    with pytest.raises(InvalidInput, match="names and values"):
+        Factors.from_text(text, np.zeros((2, 1), dtype=np.int64), 2)
+    good = Factors((Factor("row"),), np.zeros((2, 1), dtype=np.int64))
+    with pytest.raises(InvalidInput, match="names and values"):
+        Factors.from_text(good.text(), good.values, 3)

@@ -15,8 +15,8 @@ from tests.show.report.reading import Page, read
 
 from resetfree.show.report import style
 from resetfree.show.report.html import write_report
+from resetfree.show.report.html.figures import THEMED
 from resetfree.show.report.html.page import PALETTE
-from resetfree.show.report.html.svg import THEMED
 
 Files = dict[str, list[Path]]
 

@@ -11,9 +11,8 @@ from tests.show.studio.test_browser import begin, episode, open_page, page, pain
 
 import resetfree as rf
 from resetfree.show.cli import main
-from resetfree.show.film.kept_pictures import kept_scenes
-from resetfree.show.studio.catalogue import catalogue
-from resetfree.show.studio.drawing import TEMPLATES, check
+from resetfree.show.report.filming import kept_scenes
+from resetfree.show.studio.catalogue import TEMPLATES, catalogue, check_grid
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -49,7 +48,7 @@ def test_changes_of_the_grid_are_taken_back_and_made_again(page: Page, studio: S
 
 def test_fields_that_break_the_assumption_say_so() -> None:
     said = catalogue()["breaking"]
-    assert said == [name for name, grid in TEMPLATES.items() if not check(grid)["holds"]]
+    assert said == [name for name, grid in TEMPLATES.items() if not check_grid(grid)["holds"]]
     assert 0 < len(said) < len(TEMPLATES)
 
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import resetfree as rf
-from resetfree.problems.finite.safe_sets import safe_sets
-from resetfree.show.studio.drawing import TEMPLATES, check, options_of
+from resetfree.problems.finite.safety import safe_sets
+from resetfree.show.studio.catalogue import TEMPLATES, catalogue, check_grid, options_of
 from resetfree.theory.assumptions import close, feasibility, largest_closed_set, reachable_starts
 
 
@@ -43,17 +43,17 @@ def test_symbols_mean_what_they_say() -> None:
 def test_assumption_1_on_fields_solved_by_hand(
     grid: dict[str, Any], holds: bool, breaking: list[int], closable: bool
 ) -> None:
-    found = check(grid)
+    found = check_grid(grid)
     assert (found["holds"], found["breaking"], found["closable"]) == (holds, breaking, closable)
     assert bool(found["why_not"]) == (not holds and not closable)
 
 
 def test_closing_repairs_what_is_marked() -> None:
     grid = {"rows": [".X", "S.", ".X"], "slip": 0.1, "horizon": 1}
-    broken = check(grid)
+    broken = check_grid(grid)
     assert broken["stuck"] == [3]
     assert broken["path"][-1] == broken["witness"] == 3
-    repaired = check({**grid, "closed": True})
+    repaired = check_grid({**grid, "closed": True})
     assert repaired["holds"]
     assert repaired["breaking"] == []
     closed = rf.make("drawn-v0", **options_of({**grid, "closed": True}))
@@ -63,7 +63,7 @@ def test_closing_repairs_what_is_marked() -> None:
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_every_template_can_be_played(name: str) -> None:
     grid: dict[str, Any] = dict(TEMPLATES[name])
-    found = check(grid)
+    found = check_grid(grid)
     assert found["holds"] or found["closable"]
     assert found["holds"] == (name != "bridge")
     run = rf.learn("drawn-v0", episodes=20, settings={"problem": options_of({**grid, "closed": not found["holds"]})})
@@ -83,9 +83,9 @@ def test_the_page_says_what_the_library_says(rows: list[str], slip: float, horiz
     grid = {"rows": rows, "slip": slip, "horizon": horizon, "stay": stay}
     if not {*"".join(rows)} & {"S", "R"}:
         with pytest.raises(rf.InvalidInput, match="start S or a restart R"):
-            check(grid)
+            check_grid(grid)
         return
-    found, mdp = check(grid), rf.make("drawn-v0", **options_of(grid))
+    found, mdp = check_grid(grid), rf.make("drawn-v0", **options_of(grid))
     assert mdp.layout is not None
     cell = mdp.layout.cell
     assert found["holds"] == feasibility(mdp).holds
@@ -95,7 +95,7 @@ def test_the_page_says_what_the_library_says(rows: list[str], slip: float, horiz
     if found["holds"]:
         return
     if found["closable"]:
-        repaired = check({**grid, "closed": True})
+        repaired = check_grid({**grid, "closed": True})
         assert repaired["holds"]
         assert found["stuck"] == cell[close(mdp).end_reset].tolist()
     else:
@@ -114,7 +114,7 @@ BAD_GRIDS += [{"rows": ["S?"]}, {"rows": ["S"], "import": "os"}, {"rows": ["S"],
 @pytest.mark.parametrize("grid", BAD_GRIDS)
 def test_bad_grids_are_refused_in_one_sentence(grid: Any) -> None:
     with pytest.raises(rf.InvalidInput, match=r"^The|^A grid") as refusal:
-        check(grid)
+        check_grid(grid)
     assert len(str(refusal.value)) < 300
 
 
@@ -137,3 +137,27 @@ def test_resets_by_hand_ask_for_each_and_play_the_same_model() -> None:
     assert run.mdp is not None
     for ours, theirs in zip(run.mdp.model, plain.model, strict=True):
         np.testing.assert_array_equal(ours, theirs)
+
+
+def by_name(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Rows by what they are called."""
+    return {row["name"]: row for row in rows}
+
+
+def test_every_setting_of_a_player_has_a_kind_that_the_page_can_draw() -> None:
+    primal = catalogue()["players"]["primal"]
+    linear = by_name(primal["linear-ucb"]["settings"])
+    assert (linear["reg"]["kind"], linear["reg"]["optional"], linear["reg"]["default"]) == ("float", True, None)
+    assert (linear["scale"]["kind"], linear["scale"]["optional"]) == ("float", False)
+    assert linear["width"]["choices"] == ["tuned", "theory", "paper", "proved"]
+    assert linear["lagged"]["kind"] == "bool"
+    assert by_name(primal["stored-linear"]["settings"])["planning"]["kind"] == "int"
+    for players in catalogue()["players"].values():
+        for player in players.values():
+            assert {row["kind"] for row in player["settings"]} <= {"int", "float", "bool", "str", "choice"}
+
+
+def test_options_of_a_problem_have_their_choices() -> None:
+    order = by_name(catalogue()["problems"]["contexts-v0"]["options"])["order"]
+    assert (order["kind"], order["choices"], order["default"]) == ("choice", ["cycle", "random"], "cycle")
+    assert by_name(catalogue()["problems"]["pits-v0"]["options"])["density"]["kind"] == "float"

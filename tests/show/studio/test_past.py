@@ -15,12 +15,10 @@ from tests.show.studio.test_browser import begin, episode, open_page, page
 import resetfree as rf
 from resetfree.runs.file import runfile
 from resetfree.runs.result import Run
-from resetfree.show.film import film_files
-from resetfree.show.film.game_film import MOST_STEPS, film_game, shown_episodes
-from resetfree.show.studio.frames import History
+from resetfree.show.report import film_files
+from resetfree.show.studio.frames import History, read_past, scene_of, sought
 from resetfree.show.studio.lanes import HISTORY
-from resetfree.show.studio.past import read_past, sought
-from resetfree.show.studio.scenes import scene_of
+from resetfree.show.studio.report_jobs import MOST_STEPS, film_game, shown_episodes
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -18,7 +18,7 @@ from tests.show.studio.serving import GRID, Here, until
 import resetfree as rf
 from resetfree.show.studio import limits
 from resetfree.show.studio import report_jobs as reporting
-from resetfree.show.studio.children import ChildFailed, Children
+from resetfree.show.studio.background import ChildFailed, Children
 from resetfree.show.studio.files import RunFolder
 
 SLEEPS = "import time; time.sleep(600)"

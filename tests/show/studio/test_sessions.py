@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import math
+import sqlite3
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,15 +15,14 @@ import pytest
 from tests.show.studio.serving import GRID, until
 
 import resetfree as rf
+from resetfree.core.errors import InvalidInput, UnknownName
 from resetfree.show.studio import limits
-from resetfree.show.studio.catalogue import catalogue
-from resetfree.show.studio.drawing import options_of
+from resetfree.show.studio.catalogue import catalogue, check_grid, options_of, problem_options
 from resetfree.show.studio.files import RunFolder
-from resetfree.show.studio.following import Following
-from resetfree.show.studio.frames import History
+from resetfree.show.studio.following import Followed, Following, TimedHistory
+from resetfree.show.studio.frames import History, RunScene, scene_of
 from resetfree.show.studio.lanes import HISTORY
-from resetfree.show.studio.scenes import scene_of
-from resetfree.show.studio.sessions import Session, Sessions
+from resetfree.show.studio.sessions import GameSession, Sessions
 from resetfree.theory.certificates.anytime import resets_interval
 
 TWO = [{"primal": "rule-elimination"}, {"primal": "linear-ucb"}]
@@ -37,7 +39,7 @@ def test_the_page_begins_with_what_auto_takes_beside_algorithm_1() -> None:
     assert catalogue()["lanes"] == [[one["primal"], "auto"] for one in TWO]
 
 
-def finished(session: Session) -> None:
+def finished(session: GameSession) -> None:
     until(lambda: not session.active)
     assert [lane.error for lane in session.lanes] == [""] * len(session.lanes)
 
@@ -293,9 +295,153 @@ def _counted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     taken: list[Any] = []
     usual: Callable[..., None] = History.add
 
-    def add(self: History, *row: Any) -> None:
+    def add(self: History, *row: Any, **more: Any) -> None:
         taken.append(row)
-        usual(self, *row)
+        usual(self, *row, **more)
 
     monkeypatch.setattr(History, "add", add)
     return taken
+
+
+CELL = {"rows": ["S"], "slip": 0.0, "horizon": 50}  # nothing to win and nowhere to go: stuck after 20 episodes
+
+
+def asking_game(**more: Any) -> dict[str, Any]:
+    return {"grid": CELL, "lanes": [{"primal": "uniform"}], "episodes": 45, **more}
+
+
+@pytest.mark.filterwarnings("ignore::resetfree.core.errors.Notice")
+def test_a_game_by_hand_may_ask_when_it_is_stuck(tmp_path: Path) -> None:
+    sessions = Sessions(RunFolder(tmp_path))
+    with pytest.raises(InvalidInput, match="Make help an action of it"):
+        sessions.start(asking_game(ask="when-stuck"))  # nobody is there to ask
+    with pytest.raises(InvalidInput, match="'ask'"):
+        sessions.start(asking_game(by_hand=True, ask="often"))
+    session = sessions.start(asking_game(by_hand=True, ask="when-stuck"))
+    (lane,), whys = session.lanes, []
+    while lane.active:
+        if (request := lane.request) is not None:
+            whys.append(request["why"])
+            session.answer(0, {"id": request["id"]})
+        time.sleep(0.005)
+    assert whys == ["start", "stuck", "stuck"]
+    assert lane.frame(False)["now"]["asked"] == 2
+    assert lane.scene is not None
+    assert lane.scene.to_dict()["spec"]["ask"] == "when-stuck"
+    run = rf.load(lane.path)
+    assert (len(run.requested_resets), run.realised_resets[-1]) == (2, 0)
+    followed = Following(session.name, RunFolder(tmp_path)).frame(False)["lanes"][0]
+    assert (followed["now"]["asked"], followed["error"]) == (2, "")
+    assert "goals" not in followed["now"]
+
+
+def test_a_run_that_is_followed_shows_its_goals(tmp_path: Path) -> None:
+    file = tmp_path / "lake.rfrun"
+    given: dict[str, Any] = {"problem": {"horizon": 20, "is_slippery": False}}
+    run = rf.learn("gym:FrozenLake-v1", episodes=40, seed=1, path=file, settings=given)
+    shown = Following("lake", RunFolder(tmp_path))
+    now = shown.frame(False)["lanes"][0]["now"]
+    assert (now["goals"], now["realised"], now["asked"]) == (run.goals[-1], run.realised_resets[-1], 0)
+    assert now["goals"] > 0
+    assert shown.scene()["lanes"][0]["spec"]["after_goal"] == "restart for free"
+    with sqlite3.connect(file) as connection:
+        connection.execute("UPDATE rounds SET goals = -3 WHERE k = 30")
+        note = json.dumps({"k": 3, "why": "reset", "detail": 'he said "why": "stuck"'})
+        connection.execute("INSERT INTO interventions (json) VALUES (?)", (note,))
+    forged = Following("lake", RunFolder(tmp_path)).frame(False)["lanes"][0]
+    assert (forged["state"], forged["k"]) == ("failed", 29)
+    assert forged["now"]["asked"] == 0
+
+
+def test_asking_at_a_price_is_an_option_of_every_problem() -> None:
+    assert all(one["options"][-1]["name"] == "help" for one in catalogue()["problems"].values())
+    assert problem_options("pits-v0", {"help": 0.5}) == {"help": 0.5}
+    with pytest.raises(UnknownName, match="Did you mean 'help'"):
+        problem_options("pits-v0", {"hlep": 0.5})
+    broken = {"rows": ["SX", "X."], "slip": 0.1}
+    assert not check_grid(broken)["holds"]
+    assert check_grid({**broken, "help": 0.5})["holds"]  # whoever may ask is never lost
+    assert "help" not in options_of(broken)
+    with pytest.raises(InvalidInput, match="'help'"):
+        options_of({**broken, "help": -1})
+
+
+def test_a_run_with_help_has_its_map(tmp_path: Path) -> None:
+    run = rf.learn("pits-v0", episodes=3, settings={"problem": {"help": 0.5}})
+    found = scene_of(run.spec).to_dict()
+    assert found["oracle"], found["why"]
+    assert found["map"]["actions"][-1] == "ask for help"
+
+
+def scene(timing: object) -> RunScene:
+    return scene_of({**rf.learn("grid-v0", episodes=1).spec, "timing": timing})
+
+
+def history(timing: object, late: float, n: int = 2000) -> TimedHistory:
+    """More rounds than there is room for at first."""
+    found = TimedHistory(scene(timing))
+    for k in range(1, n + 1):
+        found.add(0, 1.0, False, 0.0, 0.0, 0.0)
+        found.tick(max(k - 5, 0), missed=k % 2, lateness=late * (3 if k == 7 else 1), steps=8)
+    return found
+
+
+def test_the_clock_stands_beside_the_other_numbers() -> None:
+    found = history({"rate": 50}, 0.001)
+    assert found.now == {
+        **{"regret": pytest.approx(found.now["regret"]), "expected": 0.0, "realised": 0, "predicted": 0.0, "lam": 1.0},
+        **{"pairs": None, "newest_reset": 0, "lived": 0, "reward": None, "upper": pytest.approx(found.now["upper"])},
+        **{
+            "age": 4.0,
+            "missed": 1000.0,
+            "latest": 3.0,
+            "in_time": pytest.approx(100 * 16 / 17, rel=1e-5),
+            "rate": 50.0,
+        },
+    }
+    curves = found.curves()
+    assert curves["k"][-1] == 2000
+    assert curves["missed"] == [math.ceil(k / 2) for k in curves["k"]]
+    assert curves["age"] == [min(k - 1, 4) for k in curves["k"]]
+    assert set(curves["late"]) <= {1.0, 3.0}
+    assert set(curves) - {"age", "missed", "late"} == set(History(scene(None)).curves())
+
+
+def test_without_a_rate_there_is_no_lateness() -> None:
+    now = history({"delay": 4}, math.nan, 10).now
+    assert (now["age"], now["latest"], now["in_time"], now["rate"]) == (4.0, None, None, None)
+    for strange in (10**400, "fast", -1, None, [1]):
+        assert history({"rate": strange}, math.nan, 1).now["rate"] is None
+
+
+def test_forgotten_rounds_leave_nothing() -> None:
+    found = history({"rate": 50}, 0.001, 30)
+    found.clear()
+    assert found.k == 0
+    found.add(0, 1.0, False, 0.0, 0.0, 0.0)
+    found.tick(0, 0, 0.001, 8)
+    assert (found.now["missed"], found.now["in_time"], found.now["latest"]) == (0.0, 100.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    "clock", [(5, 0, 0.1, 8), (-1, 0, 0.1, 8), (1, -1, 0.1, 8), (1, 0, "x", 8), (1.5, 0, None, 8), (1, 0, None, b"")]
+)
+def test_a_clock_that_cannot_be_is_refused(clock: tuple[object, ...]) -> None:
+    assert not Followed._clock_fits(5, *clock)
+    assert Followed._clock_fits(5, 4, 0, None, 8)
+    assert Followed._clock_fits(5)
+
+
+def test_a_followed_run_shows_the_ages_of_its_plans(tmp_path: Path) -> None:
+    run = rf.learn("grid-v0", episodes=60, path=tmp_path / "late.rfrun", delay=3)
+    rf.learn("grid-v0", episodes=60, path=tmp_path / "new.rfrun")
+    late, new = (Following(name, RunFolder(tmp_path)) for name in ("late", "new"))
+    assert late.scene()["lanes"][0]["spec"]["timing"] == {"delay": 3}
+    assert new.scene()["lanes"][0]["spec"]["timing"] is None
+    lane = late.frame(True)["lanes"][0]
+    assert lane["error"] == ""
+    assert lane["curves"]["age"] == run.plan_ages.tolist()
+    assert lane["now"]["age"] == run.plan_ages[-1]
+    assert run.plan_ages.max() == 3
+    assert (lane["now"]["missed"], lane["now"]["rate"], lane["now"]["realised"]) == (0, None, run.realised_resets[-1])
+    assert not {"age", "missed"} & set(new.frame(True)["lanes"][0]["curves"])

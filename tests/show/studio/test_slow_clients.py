@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
 from starlette.requests import Request
+from tests.show.studio.serving import Here
 
 import resetfree as rf
 from resetfree.show.studio import limits
-from resetfree.show.studio.app import Studio
 from resetfree.show.studio.security import TooLarge, body_of
-from resetfree.show.studio.server import Server
 
 
 def request(messages: list[dict[str, Any]], **headers: str) -> Request:
@@ -58,26 +54,12 @@ def test_a_body_is_counted_as_it_comes() -> None:
     assert answered(request(whole, content_type="application/json; charset=utf-8")) == {"a": 1}
 
 
-@pytest.fixture
-def port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """A server in a thread, with little patience."""
-    monkeypatch.setattr(limits, "PATIENCE", 0.3)
-    listening = socket.create_server(("127.0.0.1", 0))
-    server = Server(Studio(tmp_path))
-    thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
-    thread.start()
-    yield int(listening.getsockname()[1])
-    server.should_exit = True
-    thread.join(30)
-    assert not thread.is_alive()
-    listening.close()
-
-
 @pytest.mark.parametrize(
     "words", [b"", b"GET / HTTP/1.1\r\nHost: 127", b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\nGET"]
 )
-def test_who_does_not_finish_a_request_is_cut_off(port: int, words: bytes) -> None:
-    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+def test_who_does_not_finish_a_request_is_cut_off(here: Here, monkeypatch: pytest.MonkeyPatch, words: bytes) -> None:
+    monkeypatch.setattr(limits, "PATIENCE", 0.3)
+    with socket.create_connection(("127.0.0.1", here.served().port), timeout=30) as connection:
         connection.sendall(words)
         began, said = time.monotonic(), b""
         try:

@@ -15,7 +15,7 @@ from tests.show.studio.serving import Served, served, until
 import resetfree as rf
 from resetfree.show.studio import limits
 from resetfree.show.studio.files import RunFolder
-from resetfree.show.studio.sessions import Session, Sessions
+from resetfree.show.studio.sessions import GameSession, Sessions
 
 ROUNDS = 6
 
@@ -94,14 +94,14 @@ def test_a_name_is_held_only_until_its_files_are_there(tmp_path: Path) -> None:
 def test_cleaning_up_leaves_what_somebody_else_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A terminal that takes the name of one of two lanes in the last moment keeps its file; ours are removed."""
     sessions, theirs = Sessions(RunFolder(tmp_path)), list[Path]()
-    usual = Session.begin
+    usual = GameSession.begin
 
-    def begin(self: Session) -> None:
+    def begin(self: GameSession) -> None:
         theirs.append(self.lanes[0].path)
         rf.learn("grid-v0", "uniform", episodes=20, path=theirs[0])
         usual(self)
 
-    monkeypatch.setattr(Session, "begin", begin)
+    monkeypatch.setattr(GameSession, "begin", begin)
     with pytest.raises(rf.InvalidInput, match="exists"):
         sessions.start({"problem": "grid-v0", "lanes": [{"primal": "uniform"}, {"primal": "constant-safe"}]})
     assert list(tmp_path.iterdir()) == theirs

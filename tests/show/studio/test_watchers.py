@@ -18,8 +18,7 @@ import resetfree as rf
 from resetfree.show.studio import limits
 from resetfree.show.studio.app import Studio
 from resetfree.show.studio.following import Following
-from resetfree.show.studio.sessions import Session
-from resetfree.show.studio.watching import FrameChannel, Sent
+from resetfree.show.studio.sessions import FrameChannel, GameSession, Sent
 
 WATCHERS = 16
 STEPS = 8
@@ -38,7 +37,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, bool]]:
 
         return frame
 
-    monkeypatch.setattr(Session, "frame", counted(Session.frame))
+    monkeypatch.setattr(GameSession, "frame", counted(GameSession.frame))
     monkeypatch.setattr(Following, "frame", counted(Following.frame))
     return found
 

@@ -130,7 +130,7 @@ def test_players_from_elsewhere_are_played_in_batches() -> None:
 
 
 def test_the_faster_engine_knows_them_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("resetfree.studies.engines.batched.choice.accelerator", lambda: True)
+    monkeypatch.setattr("resetfree.studies.engines.batched.accelerator", lambda: True)
     assert faster_engine(10_000, Leaning(), Rising()) == "batched"
 
 

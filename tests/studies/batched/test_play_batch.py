@@ -12,9 +12,9 @@ import pytest
 from tests.studies.batched.same_rounds import assert_same_rounds, players
 
 import resetfree as rf
-from resetfree.players.algorithm1 import algorithm1
 from resetfree.players.batched.passes import shape_of
-from resetfree.players.linear.ghosh_softmax import GhoshSoftmax
+from resetfree.players.linear.algorithm1 import algorithm1
+from resetfree.players.linear.baselines import GhoshSoftmax
 from resetfree.players.linear.linear_ucb import LinearUCB
 from resetfree.studies.engines.batched import (
     Batch,
@@ -189,7 +189,7 @@ def test_what_the_engine_does_not_know_is_refused() -> None:
 
 def test_the_local_engine_is_chosen_where_there_is_no_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
     assert faster_engine(10_000, PRIMAL, DUAL) == ("local" if jax.default_backend() == "cpu" else "batched")
-    monkeypatch.setattr("resetfree.studies.engines.batched.choice.accelerator", lambda: True)
+    monkeypatch.setattr("resetfree.studies.engines.batched.accelerator", lambda: True)
     assert faster_engine(10_000, PRIMAL, DUAL) == "batched"
     assert faster_engine(10, PRIMAL, DUAL) == "local"
     assert faster_engine(10_000, GhoshSoftmax(B=5.0), DUAL) == "local"

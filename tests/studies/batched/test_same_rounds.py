@@ -10,8 +10,8 @@ import pytest
 from tests.studies.batched.same_rounds import assert_same_rounds, players
 
 import resetfree as rf
-from resetfree.players.algorithm1 import algorithm1
-from resetfree.problems.finite.contexts import with_contexts
+from resetfree.players.linear.algorithm1 import algorithm1
+from resetfree.problems.finite.composed import with_contexts
 
 # Each primal player meets each dual player and each problem once: a Latin square, half of which is quick enough for
 # every day (each program takes seconds to compile).

@@ -13,19 +13,15 @@ from tests.problems.zoo.test_registered import possible_starts
 import resetfree as rf
 from resetfree.players.linear.linear_ucb import LinearUCB
 from resetfree.players.method import Method, penalised
-from resetfree.problems.fingerprint import fingerprint
+from resetfree.problems.blueprint import fingerprint
 from resetfree.problems.zoo import generated
 from resetfree.problems.zoo.generated import FAMILIES, acceptable, drawn_problem, family_of
 from resetfree.show.cli.bench import _methods
-from resetfree.studies.suites import methods as suite_methods
+from resetfree.studies.suites import suite as suites
 from resetfree.studies.suites import trials
-from resetfree.studies.suites.methods import methods
-from resetfree.studies.suites.results import Results
-from resetfree.studies.suites.standings import compare
-from resetfree.studies.suites.suite import SUITES, TUNING_DRAWS, Suite, find_suite, generated_cases
-from resetfree.studies.suites.suite_runner import run_suite
-from resetfree.studies.suites.trials import key_of
-from resetfree.studies.suites.tuning import entries, tuning_trials
+from resetfree.studies.suites.suite import SUITES, TUNING_DRAWS, Suite, find_suite, generated_cases, methods
+from resetfree.studies.suites.suite_runner import compare, entries, run_suite, tuning_trials
+from resetfree.studies.suites.trials import Results, key_of
 
 DRAWS = range(len(FAMILIES) * 3)
 
@@ -119,9 +115,9 @@ def test_a_bad_auto_is_dominated_and_ours_is_not(monkeypatch: pytest.MonkeyPatch
             played = run_suite(quick([1, 8]), [auto, *one_width.values()], results, jobs=1)
         return {case: {d.method for d in found} for case, found in compare(played).dominators.items()}
 
-    assert not any(losses(suite_methods.AUTO).values())
+    assert not any(losses(suites.AUTO).values())
     careless = penalised(lambda s: LinearUCB(s.B, alpha=0.0), 0.0)
-    bad = replace(suite_methods.AUTO, summary="Bad: every action equally likely.", build=careless)
+    bad = replace(suites.AUTO, summary="Bad: every action equally likely.", build=careless)
     assert all(losses(bad).values())
 
 

@@ -13,22 +13,30 @@ import pytest
 
 from resetfree.core.errors import InvalidInput, RunError, UnknownName
 from resetfree.players.method import Method, Setting, penalised
-from resetfree.players.tabular.uniform import Uniform
-from resetfree.problems.fingerprint import fingerprint
+from resetfree.players.tabular.references import Uniform
+from resetfree.problems.blueprint import fingerprint
 from resetfree.problems.finite.mdp import FiniteProblem
 from resetfree.runs.learn import learn
 from resetfree.studies.engines.runner import Stop, StudyStopped
 from resetfree.studies.statistics import Interval, interval
-from resetfree.studies.suites import methods as suite_methods
+from resetfree.studies.suites import suite as suites
 from resetfree.studies.suites import suite_runner as running
 from resetfree.studies.suites import trials
-from resetfree.studies.suites.methods import methods
-from resetfree.studies.suites.results import Results
-from resetfree.studies.suites.standings import compare, dominates, front
-from resetfree.studies.suites.suite import SUITES, Case, Suite, find_suite, instance
-from resetfree.studies.suites.suite_runner import PlayedEntry, run_suite
-from resetfree.studies.suites.trials import Measured, MethodPlayers, MethodTrial, ground, key_of, run_trial
-from resetfree.studies.suites.tuning import Entry, choose_width, entries, reported_trials, score, tuning_trials
+from resetfree.studies.suites.suite import SUITES, Case, Suite, find_suite, instance, methods
+from resetfree.studies.suites.suite_runner import (
+    Entry,
+    PlayedEntry,
+    choose_width,
+    compare,
+    dominates,
+    entries,
+    front,
+    reported_trials,
+    run_suite,
+    score,
+    tuning_trials,
+)
+from resetfree.studies.suites.trials import Measured, MethodPlayers, MethodTrial, Results, ground, key_of, run_trial
 from resetfree.studies.trial import Trial
 from resetfree.theory.certificates.anytime import resets_upper
 
@@ -135,7 +143,7 @@ def test_a_player_says_its_own_lines(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         name: ClassVar[str] = "quiet"
 
     found: dict[str, Any] = {"primal": {"patient": Patient, "quiet": Quiet}, "dual": {}}
-    monkeypatch.setattr(suite_methods, "discover", found.__getitem__)
+    monkeypatch.setattr(suites, "discover", found.__getitem__)
     methods.cache_clear()
     try:
         assert list(methods()) == ["auto", "patient"]

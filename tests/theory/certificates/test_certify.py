@@ -16,8 +16,8 @@ from click.testing import CliRunner
 
 import resetfree as rf
 from resetfree.core.certificate import Certificate, in_every_round, over_rounds
-from resetfree.runs.file.columns import COLUMNS
 from resetfree.runs.file.ledger import Ledger, read
+from resetfree.runs.file.recorded import COLUMNS
 from resetfree.runs.replay_whole import whole_run
 from resetfree.show.cli.certify import certify as command
 from resetfree.theory.certificates import OPTIMISM, RATES, certify, primal_bound
@@ -270,7 +270,7 @@ def test_fixed_penalty() -> None:
 
 
 def rf_penalty(C: float) -> Any:
-    from resetfree.players.dual.constant_penalty import ConstantPenalty
+    from resetfree.players.dual.penalties import ConstantPenalty
 
     return ConstantPenalty(C=C)
 

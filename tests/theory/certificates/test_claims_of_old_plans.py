@@ -14,7 +14,7 @@ from resetfree.core.certificate import Certificate
 from resetfree.game.capabilities import Comparator, DualHistory
 from resetfree.theory.certificates import EVERY_PATH, OPTIMISM, RATES, certify, primal_bound, replay
 from resetfree.theory.certificates.claims_dual import MISSED, dual_side, online_bound
-from resetfree.theory.certificates.plan_ages import made_for, plan_ages
+from resetfree.theory.certificates.record import made_for, plan_ages
 
 MULTIPLIERS = "the multipliers are those of the dual player on the recorded signals, bit for bit (rounds that differ)"
 DUALS = ("projected-gradient", "constant-step", "adagrad-norm", "optimistic-gradient", "coin-betting")

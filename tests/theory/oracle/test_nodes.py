@@ -12,7 +12,7 @@ import resetfree as rf
 from resetfree import InvalidInput
 from resetfree.problems.continuum import Continuum, inside_continuum
 from resetfree.problems.zoo.continuous_box import ContinuousBoxMDP, dealt, grid
-from resetfree.theory.assumptions.on_continuum import check_continuum, feasible, linear
+from resetfree.theory.assumptions.multipliers import check_continuum, feasible, linear
 from resetfree.theory.oracle import nodes, quadrature
 
 Floats = NDArray[np.float64]

@@ -1,13 +1,17 @@
 """What a player declares to be played by the batched engine: an optional method, and it needs no JAX.
 
 A player with a method `batched_form(problem, episodes) -> BatchedForm` is played many seeds and settings at once. It
-imports JAX, which it may do inside, and returns a program over rows: the last axis of every array is the row, which is
-one run. InvalidInput is raised for settings that have no batched form.
+may import JAX inside, or name a function of a module that does (`written_in`), and returns a program over rows: the
+last axis of every array is the row, which is one run. InvalidInput is raised for settings that have no batched form.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from importlib import import_module
 from typing import Any, NamedTuple, Protocol
+
+from resetfree.problems.contract import Problem
 
 
 class PrimalProgram(Protocol):
@@ -45,6 +49,20 @@ class BatchedForm(NamedTuple):
 
     program: Any  # a PrimalProgram or DualProgram: static and hashable
     numbers: dict[str, Any]  # given to the program: a number becomes [rows], one per setting; arrays are for all rows
+
+
+def written_in(place: str) -> Callable[[Any, Problem, int], BatchedForm]:
+    """The method `batched_form` of a player whose form is the function `place`, module:name, of player and problem.
+
+    The module needs JAX and is imported when a form is wanted, so that a player is read without it.
+    """
+
+    def batched_form(self: Any, problem: Problem, episodes: int) -> BatchedForm:
+        module, _, name = place.partition(":")
+        form: BatchedForm = getattr(import_module(f"resetfree.players.{module}"), name)(self, problem, episodes)
+        return form
+
+    return batched_form
 
 
 def has_batched_form(cls: type) -> bool:

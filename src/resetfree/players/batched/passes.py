@@ -207,7 +207,7 @@ class Turn(NamedTuple):
     u: Uniforms
 
 
-class Path(NamedTuple):
+class EpisodePaths(NamedTuple):
     """What happened in one episode."""
 
     state: Array  # [H, rows]
@@ -272,7 +272,7 @@ def by_purpose(u: Array, offsets: dict[str, Sequence[int]]) -> Uniforms:
     return Uniforms(**found)
 
 
-def roll(shape: Shape, tables: Tables, actions: Any, s1: Array, u: Uniforms) -> Path:
+def roll(shape: Shape, tables: Tables, actions: Any, s1: Array, u: Uniforms) -> EpisodePaths:
     """Play the action tables [H][S, rows] from s1."""
     A, S = shape.n_actions, shape.n_states
     reward, successor = tables.reward.reshape(len(tables.reward), -1), tables.successor
@@ -308,7 +308,7 @@ def roll(shape: Shape, tables: Tables, actions: Any, s1: Array, u: Uniforms) -> 
     (last, _, was_reset, steps, total), path = over_steps(body, start, shape)
     walked = (jnp.stack(part) if shape.unrolled else part for part in path)
     begin = next_start(shape, tables, last, was_reset, u)
-    return Path._make((*walked, last, was_reset, steps, total, begin))
+    return EpisodePaths._make((*walked, last, was_reset, steps, total, begin))
 
 
 def next_start(shape: Shape, tables: Tables, last: Array, was_reset: Array, u: Uniforms) -> Array:

@@ -12,7 +12,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from resetfree.core.errors import InvalidInput
+from resetfree.players.batched import BatchedForm
 from resetfree.players.batched.passes import take
+from resetfree.players.dual.baselines import OneMultiplier
+from resetfree.players.dual.multiplier_functions import MultiplierLine, Space
+from resetfree.players.dual.online_gradient import ProjectedGradient
+from resetfree.players.dual.penalties import ConstantPenalty, Counting
+from resetfree.problems.contract import Problem
+from resetfree.theory.sets import Ball, OrthantBall
 
 Given: TypeAlias = dict[str, Any]
 
@@ -108,3 +116,36 @@ class One:
             return moved, first
         first = jnp.where(first < 0, s1, first)
         return jnp.where(s1 == first, moved, Y), first
+
+
+def constant_penalty_form(player: ConstantPenalty, problem: Problem, episodes: int) -> BatchedForm:
+    """The same penalty in every row."""
+    return BatchedForm(Penalty(), {"penalty": player.penalty()})
+
+
+def counting_form(player: Counting, problem: Problem, episodes: int) -> BatchedForm:
+    """A count per row."""
+    return BatchedForm(ResetCount(), {"eta": float(player.eta)})
+
+
+def one_multiplier_form(player: OneMultiplier, problem: Problem, episodes: int) -> BatchedForm:
+    """A multiplier per row."""
+    fresh = player.init(problem, episodes, 0)
+    return BatchedForm(One(player.first_start_only), {"eta": fresh.eta, "cap": fresh.cap})
+
+
+def projected_gradient_form(player: ProjectedGradient, problem: Problem, episodes: int) -> BatchedForm:
+    """A theta per row; sets whose projection needs a solver are refused."""
+    among = player.choices(problem)
+    if isinstance(among, MultiplierLine):
+        xi = np.zeros((0, 1)) if among.xi is None else np.array(among.xi)[:, None]
+        numbers = {"low": among.low, "high": among.high, "cap": among.cap, "xi": xi}
+        return BatchedForm(Gradient("line", 0 if among.xi is None else 1), numbers)
+    assert isinstance(among, Space)
+    if not isinstance(among.members, Ball | OrthantBall):
+        raise InvalidInput(
+            "The set of multipliers of projected-gradient must be an interval, a ball or an orthant with a ball in "
+            f"the batched engine. Got {type(among.members).__name__} instead."
+        )
+    kind, xi = "ball" if isinstance(among.members, Ball) else "orthant", np.asarray(problem.xi, dtype=np.float64)
+    return BatchedForm(Gradient(kind, xi.shape[1]), {"cap": among.cap, "xi": xi})

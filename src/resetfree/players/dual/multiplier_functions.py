@@ -25,13 +25,13 @@ from resetfree.problems.contract import Problem, State
 from resetfree.problems.features import FeatureMap, Features
 from resetfree.theory.sets import Ball, ConvexSet, OrthantBall, SumOfSquaresBall, for_features, unsvec
 
-Theta: TypeAlias = Any  # a float on a Line, an array [d'] in a Space
+Theta: TypeAlias = Any  # a float on a MultiplierLine, an array [d'] in a Space
 FeasibleSet: TypeAlias = Literal["auto", "ball", "sum-of-squares"]
 SLACK = 1e-9  # what rounding may add to a cost in [0, 1] or to a norm
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class MultiplierLine:
     """d' = 1: theta is a number in [low, high]."""
 
     xi: list[float] | None  # [S], None for the constant 1
@@ -114,7 +114,7 @@ class Space:
         return float(row @ row)
 
 
-Functions: TypeAlias = Line | Space  # what a player chooses among
+Functions: TypeAlias = MultiplierLine | Space  # what a player chooses among
 
 
 def functions(problem: Problem, B: float, feasible_set: FeasibleSet, name: str) -> Functions:
@@ -129,7 +129,7 @@ def functions(problem: Problem, B: float, feasible_set: FeasibleSet, name: str) 
     one-hot, see `sets.for_features`), else the ball alone.
     """
     if problem.xi is None:
-        return Line(None, -B if feasible_set == "ball" else 0.0, B, B)
+        return MultiplierLine(None, -B if feasible_set == "ball" else 0.0, B, B)
     if isinstance(problem.xi, Features):
         return _of_vectors(problem.xi, B, feasible_set, name)
     if isinstance(problem.xi, FeatureMap):
@@ -147,7 +147,7 @@ def functions(problem: Problem, B: float, feasible_set: FeasibleSet, name: str) 
     if xi.shape[1] > 1:
         return _of_rows(xi, Ball(xi.shape[1], B) if feasible_set == "ball" else for_features(xi, B), B)
     some = (False, False) if feasible_set == "ball" else (bool((xi > 0).any()), bool((xi < 0).any()))
-    return Line(xi[:, 0].tolist(), 0.0 if some[0] else -B, 0.0 if some[1] else B, B)
+    return MultiplierLine(xi[:, 0].tolist(), 0.0 if some[0] else -B, 0.0 if some[1] else B, B)
 
 
 def _of_rows(xi: Floats, members: ConvexSet, B: float) -> Space:
@@ -186,6 +186,16 @@ def _sums_of_squares(xi: Floats, B: float, name: str) -> SumOfSquaresBall:
 def root(episodes: int) -> float:
     """sqrt(K), for constants that must know how many rounds there will be."""
     return math.sqrt(check_episodes(episodes, "a game"))
+
+
+def frames(episodes: int) -> tuple[int, float]:
+    """Episodes per frame, the whole part of K^0.6, and chi = eta = K^0.2.
+
+    >>> frames(1024)
+    (64, 4.0)
+    """
+    fifth = round(root(episodes) ** 0.4, 12)
+    return max(int(fifth**3 + 1e-6), 1), fifth
 
 
 def square_over(x: Any, y: float) -> Any:

@@ -16,17 +16,14 @@ from typing import Any, ClassVar, Literal, TypeVar
 import numpy as np
 
 from resetfree.core.arrays import Floats, Ints
-from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import Positive, PositiveBound
 from resetfree.game.capabilities import Comparator, DualHistory, OnlineBound
 from resetfree.game.contract import DualPlayer, Plan, Round, Statement
-from resetfree.players.batched import BatchedForm
+from resetfree.players.batched import written_in
 from resetfree.players.dual.multiplier_functions import (
     SLACK,
     FeasibleSet,
     Functions,
-    Line,
-    Space,
     Theta,
     bounded,
     functions,
@@ -36,7 +33,6 @@ from resetfree.players.dual.multiplier_functions import (
 )
 from resetfree.players.requirements import bound_of
 from resetfree.problems.contract import Problem, State
-from resetfree.theory.sets import Ball, OrthantBall
 
 
 @dataclass(slots=True)
@@ -137,23 +133,7 @@ class ProjectedGradient(OnlineGradient[FunctionState]):
         why = f"1.5 is proved where |theta_k - u| is at most B = {B:.6g}, and here it reaches {farthest:.6g}"
         return [OnlineBound("1.5 B sqrt(k)", why if farthest > B * (1 + SLACK) else 1.5 * B * np.sqrt(met.k))]
 
-    def batched_form(self, problem: Problem, episodes: int) -> BatchedForm:
-        """A theta per row; sets whose projection needs a solver are refused."""
-        from resetfree.players.dual.batched import Gradient
-
-        among = self.choices(problem)
-        if isinstance(among, Line):
-            xi = np.zeros((0, 1)) if among.xi is None else np.array(among.xi)[:, None]
-            numbers = {"low": among.low, "high": among.high, "cap": among.cap, "xi": xi}
-            return BatchedForm(Gradient("line", 0 if among.xi is None else 1), numbers)
-        assert isinstance(among, Space)
-        if not isinstance(among.members, Ball | OrthantBall):
-            raise InvalidInput(
-                "The set of multipliers of projected-gradient must be an interval, a ball or an orthant with a ball in "
-                f"the batched engine. Got {type(among.members).__name__} instead."
-            )
-        kind, xi = "ball" if isinstance(among.members, Ball) else "orthant", np.asarray(problem.xi, dtype=np.float64)
-        return BatchedForm(Gradient(kind, xi.shape[1]), {"cap": among.cap, "xi": xi})
+    batched_form = written_in("dual.batched:projected_gradient_form")
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """The paper's own step, and its regret with D the diameter of U (the paper writes B for D)."""

@@ -23,7 +23,7 @@ from resetfree.problems.contract import Problem, State
 
 
 @dataclass(slots=True)
-class SearchState:
+class SearchedState:
     """Nothing is learned; the settings are kept where `multiplier` finds it."""
 
     B: float = field(metadata={"saved": False})
@@ -31,7 +31,7 @@ class SearchState:
 
 
 @dataclass(frozen=True)
-class Search(DualPlayer[SearchState]):
+class Search(DualPlayer[SearchedState]):
     """The smallest lam in [0, B] whose plan has v_c <= tol, up to B / 2^n_steps; B if even B does not reach it.
 
     0 is tried first, then B, then the middle of what is left. What is played was planned for, so v_c <= tol holds
@@ -42,7 +42,7 @@ class Search(DualPlayer[SearchState]):
 
     B: bound on the multipliers.  tolerance: tol (default: 1 / sqrt(K)).  n_steps: halvings.
 
-    >>> found = Search().multiplier(SearchState(B=8.0, tol=0.0), 0, lambda lam: Plan(None, 0.0, max(0.0, 3 - lam)))
+    >>> found = Search().multiplier(SearchedState(B=8.0, tol=0.0), 0, lambda lam: Plan(None, 0.0, max(0.0, 3 - lam)))
     >>> round(found, 4)
     3.0
     """
@@ -56,11 +56,11 @@ class Search(DualPlayer[SearchState]):
     def _tolerance(self, episodes: int) -> float:
         return 1.0 / root(episodes) if self.tolerance is None else self.tolerance
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> SearchState:
+    def init(self, problem: Problem, episodes: int, seed: int) -> SearchedState:
         """Nothing to begin with."""
-        return SearchState(bound_of(self), self._tolerance(episodes))
+        return SearchedState(bound_of(self), self._tolerance(episodes))
 
-    def multiplier(self, state: SearchState, s1: State, ask: Callable[[float], Plan]) -> float:
+    def multiplier(self, state: SearchedState, s1: State, ask: Callable[[float], Plan]) -> float:
         """Bisection; `high` is always a multiplier whose plan was found safe enough."""
         tol = state.tol
         if ask(0.0).v_c <= tol:
@@ -76,7 +76,7 @@ class Search(DualPlayer[SearchState]):
                 low = middle
         return high
 
-    def update(self, state: SearchState, round: Round) -> SearchState:
+    def update(self, state: SearchedState, round: Round) -> SearchedState:
         """Nothing is learned."""
         return state
 

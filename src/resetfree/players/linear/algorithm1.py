@@ -1,5 +1,6 @@
 """Algorithm 1 of the paper, its primal player line by line in plain NumPy: softmax of optimistic least-squares values.
 
+**`Algorithm1`.**
 The numbers at the right are the lines of the paper's Algorithm 1. `game.loop` plays lines 3 and 4, and
 `dual.online_gradient` has lines 9 to 11. As analysed, the pass of lines 12 to 20 is made at the start of an episode,
 with the multiplier of that start, and values are averages under the softmax of the same Q; `lagged` averages with the
@@ -13,13 +14,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import inf, log
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from resetfree.core.arrays import Floats
 from resetfree.core.settings import Bound, NonNegative, Positive
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
+from resetfree.players.dual.online_gradient import ProjectedGradient
+from resetfree.players.linear.linear_ucb import LinearUCB
 from resetfree.players.linear.regression import dimension_of, features_of
 from resetfree.players.requirements import bound_of, check_room, sizes
 from resetfree.problems.contract import Problem, State
@@ -121,3 +124,27 @@ class Algorithm1(PrimalPlayer[Algorithm1State]):
         widths = {"beta_r": self.scale * problem.horizon, "beta_c": self.scale}
         constants = {**widths, "alpha": alpha, "reg": self.ridge()}
         return Statement({**constants}, False, "no theorem covers tuned widths; linear-ucb has those of the theorem")
+
+
+def algorithm1(B: float | None = None, **settings: Any) -> tuple[LinearUCB, ProjectedGradient]:
+    """The two players of Algorithm 1, for `learn` or `play`.
+
+    Paper: Algorithm 1.
+
+    B: the bound of Assumption 3 that both players know (None: taken from the oracle, if the problem has one).
+    settings: options of the primal player (`width`, `lagged`, `anytime`, ...).
+
+    As analysed (the default): plan at the start of an episode with the multiplier of that start; values under the
+    softmax of the same Q; costs on arrival; eta_k = B / sqrt(k); the dual's feedback is V_c^k(s_1^k), optimistic. As
+    printed: `lagged=True`, and a problem with `boundary="literal"`.
+
+    The paper's constants: alpha, eta_k, the caps. Tuned, unless `width` is set: beta_r = 0.1 H and beta_c = 0.1
+    (the paper's beta has a factor that it leaves open) and the ridge 0.01 (its proofs have 1). `width="theory"` is what
+    the theorem is about, with ridge 1; `width="paper"` is the printed formula, with `constant` for its factor and
+    ridge 1.
+
+    >>> primal, dual = algorithm1(B=5.0, width="theory")
+    >>> primal.name, dual.name
+    ('linear-ucb', 'projected-gradient')
+    """
+    return LinearUCB(B=B, **settings), ProjectedGradient(B=B)

@@ -13,10 +13,12 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
+from resetfree.core.errors import InvalidInput
+from resetfree.players.batched import BatchedForm
 from resetfree.players.batched.passes import (
     BatchedPlan,
     BatchedScene,
-    Path,
+    EpisodePaths,
     Shape,
     Tables,
     Turn,
@@ -31,6 +33,8 @@ from resetfree.players.batched.passes import (
     summed,
     take,
 )
+from resetfree.players.linear.greedy_composite import GreedyComposite
+from resetfree.players.linear.linear_ucb import LinearUCB
 from resetfree.players.linear.ridge import TIE
 from resetfree.players.tabular import batched as counts
 from resetfree.problems.contract import Problem
@@ -72,7 +76,7 @@ class BatchedRidge:
         cross, pay = np.zeros((L, S, d, rows)), np.zeros((L, d, rows))
         return RidgeRows(gram, cross, pay, width2, known=nothing, known_last=nothing)
 
-    def learn(self, shape: Shape, phi: Any, state: Any, path: Path) -> Any:
+    def learn(self, shape: Shape, phi: Any, state: Any, path: EpisodePaths) -> Any:
         """Add the steps that were taken."""
         if self.one_hot:
             return counts.count(shape, state, path)
@@ -212,7 +216,9 @@ class Softmax:
         upper = v_r - lam * v_c + slack
         return BatchedPlan(actions, v_r, v_c, upper=upper, exact=exact_at(exact, s1), policy=policy)
 
-    def learn(self, scene: BatchedScene, state: SoftmaxRows, path: Path, lam: Array, plan: BatchedPlan) -> SoftmaxRows:
+    def learn(
+        self, scene: BatchedScene, state: SoftmaxRows, path: EpisodePaths, lam: Array, plan: BatchedPlan
+    ) -> SoftmaxRows:
         """Add the steps that were taken."""
         return SoftmaxRows(self.ridge.learn(scene.shape, scene.given["phi"], state.data, path), plan.policy)
 
@@ -267,6 +273,35 @@ class Greedy:
         q = jnp.maximum(jnp.minimum(mean_c, 1.0), 0.0)
         return jnp.minimum(x, 2.0 * jnp.sqrt(q * (1.0 - q)) * x + x * x)
 
-    def learn(self, scene: BatchedScene, state: Any, path: Path, lam: Array, plan: BatchedPlan) -> Any:
+    def learn(self, scene: BatchedScene, state: Any, path: EpisodePaths, lam: Array, plan: BatchedPlan) -> Any:
         """Add the steps that were taken."""
         return self.ridge.learn(scene.shape, scene.given["phi"], state, path)
+
+
+def greedy_form(player: GreedyComposite, problem: Problem, episodes: int) -> BatchedForm:
+    """The same regression in every row; a plan that is kept from episode to episode has no batched form."""
+    if player.width == "proved":
+        raise InvalidInput(
+            "The 'width' of greedy-composite must be tuned or theory in the batched engine. Got 'proved' instead."
+        )
+    if player.switching == "rare":
+        raise InvalidInput(
+            "The 'switching' of greedy-composite must be every in the batched engine. "
+            f"Got {player.switching!r} instead."
+        )
+    ridge, phi = ridge_of(problem, player.pooled)
+    beta_r, beta_c = player.betas(problem, episodes)
+    numbers = {"beta_r": beta_r, "beta_c": beta_c, "reg": player.ridge(), "phi": phi}
+    return BatchedForm(Greedy(ridge, player.variance_aware and player.width == "tuned"), numbers)
+
+
+def softmax_form(player: LinearUCB, problem: Problem, episodes: int) -> BatchedForm:
+    """The same regression and softmax in every row."""
+    if player.width == "proved":
+        raise InvalidInput(
+            "The 'width' of linear-ucb must be tuned, theory or paper in the batched engine. Got 'proved' instead."
+        )
+    ridge, phi = ridge_of(problem, player.pooled)
+    beta_r, beta_c = player.betas(problem, episodes)
+    numbers = {"beta_r": beta_r, "beta_c": beta_c, "alpha": player.temperature(problem, episodes)}
+    return BatchedForm(Softmax(ridge, player.anytime, player.lagged), numbers | {"reg": player.ridge(), "phi": phi})

@@ -20,13 +20,12 @@ from resetfree.core.errors import InvalidInput
 from resetfree.core.state import require, within
 from resetfree.game.contract import Round
 from resetfree.game.replay_buffer import NO_ACTION, ReplayBuffer, empty_buffer
-from resetfree.players.linear.pair_values import greedy_pass, greedy_rows, learn_pairs, soft_pass, soft_rows
+from resetfree.players.linear.pair_values import Widths, greedy_pass, greedy_rows, learn_pairs, soft_pass, soft_rows
 from resetfree.players.requirements import check_room
-from resetfree.players.tabular.lazy_passes import Widths
+from resetfree.problems.action_spaces import PairFeatures
 from resetfree.problems.continuum import RowPolicy
 from resetfree.problems.contract import Episode, Problem, State
-from resetfree.problems.pairs import PairFeatures
-from resetfree.theory.cover_widths import CoverWidth, cover_betas
+from resetfree.theory.proved_widths import CoverWidth, cover_betas
 
 # What linear players keep on a continuum of states: every transition, rank-one regressions, and what plans rest on.
 #
@@ -149,8 +148,17 @@ def no_pairs(problem: Problem, name: str, *, pooled: bool, reg: float, episodes:
         counts=np.zeros(layers, dtype=np.int64),
     )
     layer_of_step = np.zeros(H, dtype=np.int64) if pooled else np.arange(H)
-    nothing = (0, np.zeros((1, A, d)), np.zeros(1, dtype=np.int64))
-    return PairRows(empty_buffer(problem), empty, empty.copy(), 0, problem.pairs, layer_of_step, *nothing)
+    return PairRows(
+        empty_buffer(problem),
+        empty,
+        empty.copy(),
+        0,
+        problem.pairs,
+        layer_of_step=layer_of_step,
+        seen=0,
+        psi=np.zeros((1, A, d)),
+        step=np.zeros(1, dtype=np.int64),
+    )
 
 
 # --------------------------------------------------------------------------------------------------------------------

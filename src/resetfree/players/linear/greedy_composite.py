@@ -13,12 +13,11 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import numpy as np
 
 from resetfree.core.arrays import Floats
-from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import Bound, NonNegative, Positive, Probability
 from resetfree.core.state import require
 from resetfree.game.capabilities import Partner, Proof, Suited
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
-from resetfree.players.batched import BatchedForm
+from resetfree.players.batched import written_in
 from resetfree.players.linear.continuum import ContinuumState, no_states, on_continuum, plans_rarely
 from resetfree.players.linear.regression import (
     HasRidge,
@@ -33,8 +32,16 @@ from resetfree.players.linear.regression import (
 from resetfree.players.method import Build, Method, against
 from resetfree.players.requirements import TakesEpisodes, bound_of, covered_unless, dyadic, features_words, pooled_lacks
 from resetfree.problems.contract import Problem, State
-from resetfree.theory.cover_widths import COVER, CoverWidth, cover_betas, cover_width
-from resetfree.theory.proved_widths import CORNERS, DeterminantWidth, determinant_betas, determinant_width
+from resetfree.theory.proved_widths import (
+    CORNERS,
+    COVER,
+    CoverWidth,
+    DeterminantWidth,
+    cover_betas,
+    cover_width,
+    determinant_betas,
+    determinant_width,
+)
 
 Width: TypeAlias = Literal["tuned", "theory", "proved"]
 NO_NOISE = np.empty((0, 0))
@@ -218,23 +225,7 @@ class GreedyComposite(TakesEpisodes, HasRidge, PrimalPlayer[AnyState]):
         noise = problem.reward_noise if self.width == "proved" else None
         return Proof(failure=self.p, largest_multiplier=limit, linear=True, noise=noise)
 
-    def batched_form(self, problem: Problem, episodes: int) -> BatchedForm:
-        """The same regression in every row; a plan that is kept from episode to episode has no batched form."""
-        if self.width == "proved":
-            raise InvalidInput(
-                "The 'width' of greedy-composite must be tuned or theory in the batched engine. Got 'proved' instead."
-            )
-        from resetfree.players.linear.batched import Greedy, ridge_of
-
-        if self.switching == "rare":
-            raise InvalidInput(
-                "The 'switching' of greedy-composite must be every in the batched engine. "
-                f"Got {self.switching!r} instead."
-            )
-        ridge, phi = ridge_of(problem, self.pooled)
-        beta_r, beta_c = self.betas(problem, episodes)
-        numbers = {"beta_r": beta_r, "beta_c": beta_c, "reg": self.ridge(), "phi": phi}
-        return BatchedForm(Greedy(ridge, self.variance_aware and self.width == "tuned"), numbers)
+    batched_form = written_in("linear.batched:greedy_form")
 
     @staticmethod
     def methods() -> list[Method]:

@@ -18,13 +18,11 @@ from resetfree.core.arrays import Bools, Floats, Ints
 from resetfree.core.compiled import jit
 from resetfree.game.capabilities import FallsBound, PrimalRegretBound, Proof
 from resetfree.game.contract import Round
+from resetfree.players.linear.pair_values import Widths
 from resetfree.players.requirements import check_room, sizes
-from resetfree.players.tabular.count_players import ALL
-from resetfree.players.tabular.counts import Counts, HasCounts, empty_counts
-from resetfree.players.tabular.lazy_passes import Widths
+from resetfree.players.tabular.counts import ALL, Counts, HasCounts, empty_counts
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.theory.first_falls import most_falls, penalised, unsafe_edges
 from resetfree.theory.proved_widths import (
     EACH_SUM,
     SETS,
@@ -36,7 +34,7 @@ from resetfree.theory.proved_widths import (
     overestimates,
     radius,
 )
-from resetfree.theory.visit_sums import interval_distance, most_overestimated
+from resetfree.theory.visit_sums import interval_distance, most_falls, most_overestimated, penalised, unsafe_edges
 
 UNDERFLOW = -745.0  # exp of less is zero
 
@@ -259,7 +257,7 @@ class Intervals:
         return most_overestimated(mdp, sums, pooled=self.pooled, rounds=rounds, noise=noise, delta=EACH_SUM * self.p)
 
     def falls(self, mdp: FiniteMDP, lam: Floats, alpha: Floats, planned: Floats) -> FallsBound | None:
-        """How many unsafe edges are tried before they are expensive: see `theory.first_falls`.
+        """How many unsafe edges are tried before they are expensive: see `theory.visit_sums`.
 
         alpha: [K] inverse temperatures; planned: those of all episodes that were planned, which theta is chosen for.
         """

@@ -18,11 +18,14 @@ from resetfree.core.errors import InvalidInput, NotCertifiable
 from resetfree.core.settings import Bound, NonNegative, Positive, Probability, Range
 from resetfree.game.capabilities import FallsBound, Partner, PlanAges, PrimalRegretBound, Proof, Suited
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
-from resetfree.players.batched import BatchedForm
+from resetfree.players.batched import written_in
 from resetfree.players.linear.continuum import ContinuumState, no_states, on_continuum, plans_rarely
 from resetfree.players.linear.intervals import Intervals, IntervalState
-from resetfree.players.linear.proved import Covers, Determinants, DeterminantState, whole_pass
+from resetfree.players.linear.pair_values import SoftmaxPass, Widths
 from resetfree.players.linear.regression import (
+    Covers,
+    Determinants,
+    DeterminantState,
     HasRidge,
     Regressed,
     Switching,
@@ -31,13 +34,12 @@ from resetfree.players.linear.regression import (
     longer_than_one,
     no_regression,
     regression_size,
+    whole_pass,
 )
 from resetfree.players.linear.ridge import learn_episode
 from resetfree.players.method import Build, Kind, Method, against, penalised
 from resetfree.players.requirements import bound_of, covered_unless, dyadic, features_words, given_round, sizes
 from resetfree.players.tabular.counts import mark_reset
-from resetfree.players.tabular.large_problems import SoftmaxPass
-from resetfree.players.tabular.lazy_passes import Widths
 from resetfree.players.tabular.sparse_counts import SMALL, SeenCounts
 from resetfree.problems.contract import Episode, Problem, State
 from resetfree.problems.finite.mdp import FiniteMDP
@@ -45,7 +47,6 @@ from resetfree.theory.delay import delays, doubled_rounds
 from resetfree.theory.widths import paper_beta, softmax_alpha, theory_beta
 
 Width: TypeAlias = Literal["tuned", "theory", "paper", "proved"]
-NO_BATCH = "The 'width' of linear-ucb must be tuned, theory or paper in the batched engine. Got 'proved' instead."
 
 
 @dataclass
@@ -68,7 +69,7 @@ class LinearState(Regressed):
 
     def backward(self, widths: Widths, caps: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
         """See `LinearUCB.backward`."""
-        return whole_pass(self, self.betas, np.zeros((2, self.shape[0])), widths, caps, self.old)
+        return whole_pass(self, self.betas, np.zeros((2, self.shape[0])), widths, caps, old=self.old)
 
     def learn(self, round: Round) -> None:
         """Add the steps of an episode to the regression."""
@@ -259,7 +260,7 @@ class LinearUCB(HasRidge, PrimalPlayer[AnyState]):
         if is_one_hot(problem):
             return Intervals(problem, self.pooled, self.p, bound_of(self))
         misfit = (self.epsilon_p, self.epsilon_r)
-        return Determinants(problem, self.pooled, self.p, bound_of(self), self.ridge(), misfit)
+        return Determinants(problem, self.pooled, self.p, bound_of(self), reg=self.ridge(), misfit=misfit)
 
     def betas(self, problem: Problem, episodes: int) -> tuple[float, float]:
         """Widths for reward and cost."""
@@ -357,7 +358,7 @@ class LinearUCB(HasRidge, PrimalPlayer[AnyState]):
         return found.regret - intervals.regret(rounds, 0).most + intervals.regret_with_model(mdp, rounds)
 
     def falls(self, mdp: FiniteMDP, problem: Problem, episodes: int, lam: Floats) -> FallsBound | None:
-        """By unsafe edges, for intervals of all sets: see `theory.first_falls`."""
+        """By unsafe edges, for intervals of all sets: see `theory.visit_sums`."""
         proved = self.proved(problem, episodes) if self.width == "proved" else None
         alpha = self.temperature(problem, episodes)
         if not isinstance(proved, Intervals) or alpha <= 0:
@@ -366,16 +367,7 @@ class LinearUCB(HasRidge, PrimalPlayer[AnyState]):
         planned = of_round[:episodes] if self.anytime else np.full(episodes, alpha)
         return proved.falls(mdp, lam, of_round[: len(lam)], planned)
 
-    def batched_form(self, problem: Problem, episodes: int) -> BatchedForm:
-        """The same regression and softmax in every row."""
-        if self.width == "proved":
-            raise InvalidInput(NO_BATCH)
-        from resetfree.players.linear.batched import Softmax, ridge_of
-
-        ridge, phi = ridge_of(problem, self.pooled)
-        beta_r, beta_c = self.betas(problem, episodes)
-        numbers = {"beta_r": beta_r, "beta_c": beta_c, "alpha": self.temperature(problem, episodes)}
-        return BatchedForm(Softmax(ridge, self.anytime, self.lagged), numbers | {"reg": self.ridge(), "phi": phi})
+    batched_form = written_in("linear.batched:softmax_form")
 
     @staticmethod
     def methods() -> list[Method]:

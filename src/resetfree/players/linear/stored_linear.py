@@ -14,10 +14,10 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from resetfree.core.arrays import Floats, Ints
+from resetfree.core.compiled import on_one_thread
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import Count, NonNegative, Positive, PositiveInt, Range
 from resetfree.core.state import require, within
-from resetfree.core.threads import on_one_thread
 from resetfree.game.capabilities import Suited
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
 from resetfree.game.replay_buffer import NO_ACTION, ReplayBuffer, check_pooling, empty_buffer, vectors
@@ -160,7 +160,7 @@ class StoredLinear(TakesEpisodes, HasRidge, PrimalPlayer[StoredState]):
     A plan is made from the transitions at the last switch and kept until the next one; multipliers are then rounded up
     to one of 0, 1, 2, 4, .... One pass costs about 3 P n d (A + 1) operations for n rows. Between switches the number
     of rows grows by a fixed share, so that the cost of an episode stays the same on average. Linear algebra is done on
-    one thread (`core.threads`): how many cores there are does not change a bit.
+    one thread (`core.compiled`): how many cores there are does not change a bit.
 
     scale: of the bonus; 0 for none.  reg: the ridge; None for scale^2: then an untried action just reaches its cap.
     planning: None for the paper's way: P = H, and at step h the weights of H - h + 1 steps to go are played. A number:

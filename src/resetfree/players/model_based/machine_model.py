@@ -17,7 +17,7 @@ from resetfree.core.arrays import Bools, Floats
 from resetfree.players.model_based.prizes import SOONER, Prize, expected_prize, prizes
 from resetfree.players.model_based.reset_classifier import NARROW, ResetClassifier, across_two, fit_classifier, walls
 from resetfree.players.model_based.smooth_regression import JUMP, LEAST_GAP, Basis, Draws, draw_functions
-from resetfree.problems.features._scaling import Scaling
+from resetfree.problems.features.scaling import Scaling
 from resetfree.problems.tanh_policy import nearest_row
 
 FAR = 30.0  # z is clipped there: a model that diverges predicts nothing

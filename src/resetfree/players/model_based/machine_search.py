@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from resetfree.core.arrays import Floats
+from resetfree.core.compiled import on_one_thread
 from resetfree.core.state import require
-from resetfree.core.threads import on_one_thread
 from resetfree.game.capabilities import Decision
 from resetfree.game.replay_buffer import ReplayBuffer, vectors
 from resetfree.players.model_based.exploring import Exploring, explored, exploring, trial_is_over
@@ -33,7 +33,7 @@ from resetfree.players.model_based.machine_model import (
 from resetfree.players.model_based.search_state import SearchSettings, SearchState
 from resetfree.players.model_based.value_iteration import Aim, Stepper, action_levels, planned
 from resetfree.problems.contract import State
-from resetfree.problems.features._scaling import Scaling
+from resetfree.problems.features.scaling import Scaling
 from resetfree.problems.tanh_policy import TanhChoice, TanhPolicy
 
 Searched: TypeAlias = TanhPolicy | TanhChoice

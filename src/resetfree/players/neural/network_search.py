@@ -21,7 +21,7 @@ from resetfree.players.model_based.machine_search import MachineSearchState, beg
 from resetfree.players.model_based.reset_classifier import LARGEST, ResetClassifier, fit_classifier
 from resetfree.players.neural.networks import Trained, narrow
 from resetfree.problems.action_spaces import Box, to_unit
-from resetfree.problems.features._scaling import Scaling
+from resetfree.problems.features.scaling import Scaling
 
 # The reset classifier of a run, calibrated by cross-validation (Platt scaling).
 #

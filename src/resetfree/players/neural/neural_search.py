@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.arrays import Floats
+from resetfree.core.compiled import on_one_thread
 from resetfree.core.errors import NotCertifiable
 from resetfree.core.settings import NonNegative, PositiveInt, Range
-from resetfree.core.threads import on_one_thread
 from resetfree.game.capabilities import Decision, Partner, Suited
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
 from resetfree.players import make_player

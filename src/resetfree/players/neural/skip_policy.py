@@ -19,7 +19,7 @@ from resetfree.core.state import require
 from resetfree.players.neural.networks import FAR, LEAST_CHANCE, Layers, forward, uniform_layers
 from resetfree.problems.action_spaces import Box, from_unit
 from resetfree.problems.contract import Policy, State
-from resetfree.problems.features._scaling import Scaling
+from resetfree.problems.features.scaling import Scaling
 
 Actor: TypeAlias = dict[str, Any]
 

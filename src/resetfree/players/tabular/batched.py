@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -16,11 +16,12 @@ import numpy as np
 from jax import Array
 
 from resetfree.core.errors import InvalidInput
+from resetfree.players.batched import BatchedForm
 from resetfree.players.batched.passes import (
     FEW,
     BatchedPlan,
     BatchedScene,
-    Path,
+    EpisodePaths,
     Shape,
     Tables,
     Turn,
@@ -32,7 +33,8 @@ from resetfree.players.batched.passes import (
     summed,
     take,
 )
-from resetfree.players.tabular.count_players import BERNSTEIN, HOEFFDING, JITTER, TIE, TWO_SIDED
+from resetfree.players.tabular.count_players import BERNSTEIN, HOEFFDING, JITTER, TIE, TWO_SIDED, CountState
+from resetfree.players.tabular.ucbvi import UCBVI
 from resetfree.problems.contract import Problem
 
 # What was seen of a finite problem, as counts: enough for one-hot features and for the players on counts.
@@ -63,7 +65,7 @@ def no_counts(shape: Shape, n_layers: int, rows: int) -> CountRows:
     )
 
 
-def count(shape: Shape, c: CountRows, path: Path) -> CountRows:
+def count(shape: Shape, c: CountRows, path: EpisodePaths) -> CountRows:
     """Add the steps that were taken."""
     n_layers, A, S, rows = c.tried.shape
     W = shape.n_successors
@@ -95,7 +97,7 @@ def _added(table: Array, where: Array, what: Array, unique: bool) -> Array:
     return flat.reshape(table.shape)
 
 
-def learn_resets(shape: Shape, known: Array, known_last: Array, path: Path) -> tuple[Array, Array]:
+def learn_resets(shape: Shape, known: Array, known_last: Array, path: EpisodePaths) -> tuple[Array, Array]:
     """Remember the state in which an episode was reset; a reset at its end may show nothing about other steps."""
     here = (jnp.arange(shape.n_states, dtype=jnp.int32)[:, None] == path.last) & path.reset
     sure = here & (path.steps < shape.n_transitions) if shape.end_resets else here
@@ -314,7 +316,9 @@ class Optimistic:
                 low = jnp.where(untried, low, jnp.maximum(low, pay + mean_low - bonus))
         return q, q_r, q_c, low
 
-    def learn(self, scene: BatchedScene, state: OptimisticRows, path: Path, lam: Array, plan: Any) -> OptimisticRows:
+    def learn(
+        self, scene: BatchedScene, state: OptimisticRows, path: EpisodePaths, lam: Array, plan: Any
+    ) -> OptimisticRows:
         """Count the steps that were taken; compute again which actions can still be safe."""
         shape, tables = scene.shape, scene.tables
         new = state._replace(counts=count(shape, state.counts, path))
@@ -353,7 +357,7 @@ def _of(best: Array, per_action: list[Array]) -> Array:
     return result
 
 
-def _learn_ties(shape: Shape, state: OptimisticRows, path: Path) -> OptimisticRows:
+def _learn_ties(shape: Shape, state: OptimisticRows, path: EpisodePaths) -> OptimisticRows:
     """Which pair was fatal, and which action was the first to find a state.
 
     A state is found by a step if it was not visited before this episode nor earlier in it, and was no reset.
@@ -371,3 +375,11 @@ def _learn_ties(shape: Shape, state: OptimisticRows, path: Path) -> OptimisticRo
     visited = state.visited | (path.state[0] == states[:, None]) | (there & came[:, None]).any(axis=0)
     found = state.found + (acted & new[:, None]).sum(axis=0)
     return state._replace(fatal=state.fatal | pairs, visited=visited, found=found)
+
+
+def ucbvi_form(player: UCBVI, problem: Problem, episodes: int) -> BatchedForm:
+    """The same counts in every row."""
+    ties, data = learned_ties(player.name, player.ties), cast(CountState, player.init(problem, episodes, 0))
+    program = Optimistic(len(data.tried), player.form, ties, data.noise > 0, player.monotone)
+    numbers = {"log_term": data.log_term, "noise": data.noise, "cost_part": float(player.cost_part)}
+    return BatchedForm(program, numbers)

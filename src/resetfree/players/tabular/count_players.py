@@ -19,7 +19,7 @@ from resetfree.core.compiled import jit
 from resetfree.core.settings import Count, check
 from resetfree.game.contract import Plan, Round, check_multiplier
 from resetfree.players.requirements import check_room, sizes
-from resetfree.players.tabular.counts import ROOM, Counts, HasCounts, empty_counts
+from resetfree.players.tabular.counts import ALL, ROOM, Counts, HasCounts, empty_counts
 from resetfree.problems.contract import Episode, Problem, State
 
 # Optimistic and perturbed backward passes on counts, for one multiplier: what the tabular players plan with.
@@ -224,7 +224,6 @@ def composite_plan(
 
 # --------------------------------------------------------------------------------------------------------------------
 
-ALL: Bools = np.empty((0, 0, 0), dtype=np.bool_)  # no action is forbidden
 JITTER = 0.1  # weight of chance beside what was learned about actions
 Ties: TypeAlias = Literal["first", "random", "learned"]
 

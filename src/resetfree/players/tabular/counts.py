@@ -17,6 +17,8 @@ from resetfree.players.requirements import sizes
 from resetfree.problems.contract import Episode, Problem
 from resetfree.problems.finite.backward import Model, backup
 
+ALL: Bools = np.empty((0, 0, 0), dtype=np.bool_)  # no action is forbidden
+
 # Action values of a played policy, on the true model or on counts, and the exponential weights made of their sums.
 #
 # Legend: h from 0; Q_r[h, s, a] expected reward from step h on after action a, Q_c[h, s, a] probability of a reset,
@@ -168,7 +170,15 @@ class HasCounts:
     @property
     def counts(self) -> Counts:
         """The counts as one record, for the kernels."""
-        return Counts(self.tried, self.earned, self.moved, self.successor, self.seen, self.known, self.known_last)
+        return Counts(
+            self.tried,
+            self.earned,
+            self.moved,
+            self.successor,
+            self.seen,
+            known=self.known,
+            known_last=self.known_last,
+        )
 
     def check_loaded(self) -> None:
         """Check loaded counts: successors are states."""

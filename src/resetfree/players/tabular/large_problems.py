@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.arrays import Bools, Floats, Ints, longer
-from resetfree.core.errors import InvalidInput
+from resetfree.core.compiled import jit
 from resetfree.core.state import require, within
 from resetfree.game.contract import Plan, Round
 from resetfree.players.requirements import sizes
@@ -19,129 +18,205 @@ from resetfree.players.tabular.count_players import (
     Bonus,
     CountData,
     CountState,
+    Rows,
     Ties,
+    composite_step,
     fresh,
     no_data,
     whole_size,
 )
-from resetfree.players.tabular.lazy_passes import Widths, composite_places, link, softmax_places, softmax_step, spread
 from resetfree.players.tabular.sparse_counts import (
-    FIRST,
+    DEAD,
     GROWING,
     NEWS,
+    OVER,
+    PLACES,
     ROOM,
     SMALL,
     STATES,
+    LazyPass,
     Numbers,
+    Seen,
     SeenCounts,
-    give_places,
-    reach,
 )
 from resetfree.problems.contract import Episode, Problem, State
-from resetfree.problems.finite.tabular_policy import LazyPolicy
 
-# Backward passes over the requested states only: exact, and as large as what was seen.
+# Optimistic value iteration on counts, and what can still be safe, on the places of a plan and on what changed alone.
 #
-# A plan at (h, s) depends on counts alone, and only on those of the places that observed edges lead to from (h, s) in
-# the steps that are left: by induction from the last step, Q of a tried pair is a function of the values of its
-# observed successors one step later, and Q of an untried pair is known in closed form (it has no successors, and its
-# width or cap is the same everywhere). So the pass over these places gives the very numbers that the pass over all
-# states gives. An episode may leave them, through an edge that was never seen before; then the pass goes on from where
-# it arrives.
-
-PLACES = 256  # places to begin with
+# The passes over all states are `count_players` and `support_elimination`.
+#
+# Legend: as in `sparse_counts`; bad[i, l] whether a reset can no longer be avoided from numbered state i as far as was
+# seen, one layer l for a life without end or one per step of an episode.
 
 
-class LazyPass(LazyPolicy):
-    """The places of a plan that were requested so far, and those that their values need."""
-
-    def __init__(self, counts: SeenCounts, shape: tuple[int, int, int]) -> None:
-        super().__init__(shape)
-        self._counts, self._version = counts, counts.version
-        self._seen = counts.counts  # the present arrays; they only grow, and `version` counts their changes
-        self._n_seen = int(counts.size[STATES])
-        self._place: Numbers = np.zeros((shape[0], self._n_seen), dtype=np.int32)  # pages are allocated on first write
-        self._state_at: Numbers = np.zeros(PLACES, dtype=np.int32)
-        self.n_places = FIRST
-
-    def work_out(self, h: int, numbers: Numbers) -> None:
-        """Make places for some states (-1: none) at step h, and compute the values there."""
-        if self._version != self._counts.version:
-            raise InvalidInput(
-                "A policy that is computed on request must be used before its player learns more: "
-                "take it as an array if it is to be kept."
-            )
-        self._state_at = longer(self._state_at, self.n_places + len(numbers))
-        end = int(give_places(self._place, self._state_at, h, numbers, self.n_places))
-        if end > self.n_places:
-            self._extend(h, end)
-
-    def places_of(self, h: int, numbers: Numbers) -> Numbers:
-        """[n] the places of some numbered states at step h, where their values are."""
-        self.work_out(h, numbers)
-        return np.asarray(self._place[h, numbers])
-
-    def numbers(self, states: NDArray[Any]) -> Numbers:
-        """[n] the numbers of some states, -1 for those that were not seen when the plan was made."""
-        numbers: Numbers = self._counts.number[states]
-        numbers[numbers >= self._n_seen] = -1
-        return numbers
-
-    def touched(self) -> int:
-        """How many edges (non-zeros of the observed model) the pass has gone along, where data are pooled."""
-        edges = self._seen.used.sum(axis=1, dtype=np.int64)
-        rows = self._seen.row[self._state_at[FIRST : self.n_places], 0]
-        return int(edges[rows[rows >= 0]].sum())
-
-    def _extend(self, h: int, end: int) -> None:
-        """Compute the new places of step h, and those that they need."""
-        begin = self.n_places
-        bounds = np.full(self.shape[0] + 1, end, dtype=np.int64)
-        bounds[: h + 1] = begin
-        step, at, n = h, begin, end
-        while True:
-            step, at, n = reach(
-                self._seen, self._counts.n_transitions, self._place, self._state_at, bounds, step, at, n
-            )
-            if step == self.shape[0]:
-                break
-            self._state_at = longer(self._state_at, n + 1)
-        self.n_places = n
-        self._fill(bounds, h)
-
-    @abstractmethod
-    def _fill(self, bounds: NDArray[np.int64], first: int) -> None:
-        """Compute the values of the new places."""
+@jit
+def _allowed(c: Seen, bad: Bools, endless: bool, n_transitions: int, h: int, numbers: Numbers, may: Bools) -> None:
+    """may[k, a]: whether all observed successors of action a in numbers[k] can still be safe after step h."""
+    at_end, moves_on = not endless and h == n_transitions - 1, h < n_transitions or endless
+    layer, after = h if c.row.shape[1] > 1 else 0, 0 if endless else h + 1
+    for k in range(len(numbers)):
+        r = c.row[numbers[k], layer]
+        for a in range(may.shape[1]):
+            may[k, a] = True
+            if r >= 0 and moves_on:
+                for j in range(c.begin[r, a], c.begin[r, a] + c.used[r, a]):
+                    t = c.successor[j]
+                    if c.known_last[t] if at_end else bad[t, after]:
+                        may[k, a] = False
+                        break
 
 
-class SoftmaxPass(LazyPass):
-    """Algorithm 1's pass for one multiplier, with one-hot features."""
+@jit
+def hold_back(may: Bools, belief: Floats, limit: float) -> None:
+    """Of the actions that may be taken [A], keep those with a belief up to the limit, or with the least one."""
+    least = np.inf
+    for a in range(len(may)):
+        if may[a]:
+            least = min(least, belief[a])
+    for a in range(len(may)):
+        may[a] = may[a] and belief[a] <= max(limit, least)
 
-    def __init__(self, counts: SeenCounts, shape: tuple[int, int, int], widths: Widths, caps: Floats) -> None:
-        super().__init__(counts, shape)
-        self._fixed = (counts.n_transitions, widths, caps)
-        self._v_r, self._v_c = np.empty((2, PLACES))
-        self._untried = max(min(widths.beta_r * (1.0 / widths.reg) ** 0.5, caps[0]), 0.0)
 
-    def _fill(self, bounds: NDArray[np.int64], first: int) -> None:
-        self._v_r, self._v_c = longer(self._v_r, self.n_places), longer(self._v_c, self.n_places)
-        softmax_places(self._seen, *self._fixed, self._place, self._v_r, self._v_c, self._state_at, bounds, first)
+@jit
+def composite_places(
+    c: Seen,
+    bad: Bools,  # [M, 1 or H], or [0, 0]: every action is allowed
+    endless: bool,  # whether its one layer is for a life without end
+    n_transitions: int,
+    bonus: Bonus,
+    score: Floats,  # [A] the preference for an action among equally good ones is score + weight jitter
+    weight: float,
+    jitter: Floats,  # [S, A]
+    belief: Floats,  # [S, A] that a pair is fatal, or [0, 0]: nothing is held back; only inside what can be safe
+    limit: float,  # of the belief, above which a pair is held back
+    place: Numbers,  # [H, M]
+    state_at: Numbers,  # [N]
+    bounds: Ints,  # [H + 1] the new places of each step
+    first: int,  # the step to go back to
+    v: Floats,  # [N] out, at the new places: the optimistic value
+    v_r: Floats,  # [N] out: values of the policy on the counts
+    v_c: Floats,  # [N] out
+    low: Floats,  # [N] out: a lower bound
+    action: Numbers,  # [N] out
+) -> None:
+    """`count_players.composite_plan` at the new places, from the last step to the first."""
+    horizon, n_actions, lam = len(place), len(score), bonus.lam
+    counted = Rows(c.tried, c.earned, c.moved, c.begin, c.used, c.successor, c.times, 0)
+    over = np.zeros(place.shape[1] if bounds[horizon] > bounds[horizon - 1] else 0, dtype=np.int32)
+    all_width = np.empty((0, 0))
+    v[OVER], v_r[OVER], v_c[OVER], low[OVER] = 0.0, 0.0, 0.0, 0.0
+    v[DEAD], v_r[DEAD], v_c[DEAD], low[DEAD] = -lam, 0.0, 1.0, -lam
+    for h in range(horizon - 1, first - 1, -1):
+        new = slice(bounds[h], bounds[h + 1])
+        n = bounds[h + 1] - bounds[h]
+        if n == 0:
+            continue
+        layer = h if c.row.shape[1] > 1 else 0
+        rows, known = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.bool_)
+        prefer = np.empty((n, n_actions))
+        bound = len(bad) > 0 and h < n_transitions  # an action that leads nowhere is never unsafe
+        may = np.empty((n if bound else 0, n_actions), dtype=np.bool_)
+        if bound:
+            _allowed(c, bad, endless, n_transitions, h, state_at[new], may)
+        for k in range(n):
+            i = state_at[bounds[h] + k]
+            r = c.row[i, layer]
+            rows[k], known[k] = r, c.known[i]
+            for a in range(n_actions):
+                prefer[k, a] = score[a] + weight * jitter[c.state[i], a]
+            if bound and bad[i, 0 if endless else h]:
+                may[k] = True  # nothing is safe here any more, so nothing is forbidden
+            if bound and len(belief) > 0:
+                hold_back(may[k], belief[c.state[i]], limit)
+        next_place = place[h + 1] if h + 1 < horizon else over
+        after = (v, v_r, v_c, low, next_place, c.known_last if h == n_transitions - 1 else c.known, DEAD)
+        here, made = (rows, known, prefer, may, all_width), (v[new], v_r[new], v_c[new], low[new], action[new])
+        composite_step(counted, h < n_transitions, bonus, float(horizon - h), *after, *here, *made)
 
-    def rows(self, h: int, states: NDArray[np.int64]) -> Floats:
-        """Uniform where nothing was seen: there all actions are equally good."""
-        rows, numbers = np.empty((len(states), self.shape[2])), self.numbers(states)
-        self.work_out(h, numbers)
-        now_r, now_c = np.empty((2, len(states)))
-        softmax_step(self._seen, *self._fixed, self._place, self._v_r, self._v_c, h, numbers, now_r, now_c, rows)
-        return rows
 
-    def values(self, s1: State) -> tuple[float, float]:
-        """V_r and V_c at step 1."""
-        number = self.numbers(np.array([s1]))
-        if number[0] < 0:
-            return self._untried, 0.0
-        at = self.places_of(0, number)[0]
-        return float(self._v_r[at]), float(self._v_c[at])
+@jit
+def link(c: Seen, head: Ints, before: Numbers, follow: Ints, n: int) -> int:
+    """Add the news to the lists of predecessors: those of t are before[e] for e = head[t], follow[e], ... until -1."""
+    for e in range(c.size[NEWS]):
+        before[n], follow[n] = c.news[e, 0], head[c.news[e, 1]]
+        head[c.news[e, 1]] = n
+        n += 1
+    return n
+
+
+@jit
+def _turn(
+    c: Seen,
+    bad: Bools,
+    endless: bool,
+    n_transitions: int,
+    h: int,
+    checked: Numbers,
+    may: Bools,
+    turned: Numbers,
+    n_turned: int,
+) -> int:
+    """Check the states `checked` again; those that have no safe action left turn bad, and are listed."""
+    _allowed(c, bad, endless, n_transitions, h, checked, may)
+    layer = 0 if endless else h
+    for k in range(len(checked)):
+        if not bad[checked[k], layer] and not may[k].any():
+            bad[checked[k], layer] = True
+            turned[n_turned] = checked[k]
+            n_turned += 1
+    return n_turned
+
+
+@jit
+def spread(
+    c: Seen,
+    n_transitions: int,
+    head: Ints,  # [M] predecessors, see `link`
+    before: Numbers,
+    follow: Ints,
+    n_edges: int,
+    known: int,  # the state in which the episode was reset if it is one, or -1
+    known_last: int,  # likewise at the end of an episode
+    bad: Bools,  # [M, 1 or H] in and out
+    endless: bool,  # whether its one layer is for a life without end; an episode of one step has one layer too
+) -> None:
+    """What is bad after an episode: only its new edges, its reset state, and predecessors of what turned bad change it.
+
+    Sets only grow as more is seen, so looking again at what changed gives the sets that all counts together give.
+    """
+    n_new = c.size[NEWS]
+    checked = np.empty(n_new + n_edges, dtype=np.int32)
+    may = np.empty((len(checked), c.tried.shape[1]), dtype=np.bool_)
+    turned = np.empty(c.size[STATES] + 1, dtype=np.int32)
+    checked[:n_new] = c.news[:n_new, 0]
+    h, m = bad.shape[1] - 1, 0
+    if endless and known_last >= 0 and not bad[known_last, 0]:
+        bad[known_last, 0] = True
+        turned[0], m = known_last, 1
+    first = True
+    while h >= 0:
+        if not endless and h == n_transitions - 1:  # the end of an episode has its own reset states
+            turned[0], m = known_last, 1 if known_last >= 0 else 0
+        n = n_new if first or not endless else 0
+        for k in range(m):
+            e = head[turned[k]]
+            while e >= 0:
+                checked[n] = before[e]
+                n += 1
+                e = follow[e]
+        m = 0
+        if not endless and known >= 0 and not bad[known, h]:
+            bad[known, h] = True
+            turned[0], m = known, 1
+        m = _turn(c, bad, endless, n_transitions, h, checked[:n], may[:n], turned, m)
+        first = False
+        if endless and m == 0:
+            return
+        if not endless:
+            h -= 1
+
+
+# --------------------------------------------------------------------------------------------------------------------
 
 
 class TieBreak(NamedTuple):
@@ -253,7 +328,7 @@ class Bad:
     """From where a reset can no longer be avoided, as far as was seen; kept by looking at what an episode changed."""
 
     bad: Bools = field(metadata=GROWING)  # [M, 1 or H]: one for a life without end, or one per step of an episode
-    head: Ints = field(metadata={**GROWING, "least": -1})  # [M] see `lazy_passes.link`
+    head: Ints = field(metadata={**GROWING, "least": -1})  # [M] see `link`
     before: Numbers = field(metadata={**GROWING, "least": None})  # [E], anything beyond the edges there are
     follow: Ints = field(metadata={**GROWING, "least": None})  # [E] likewise
     n_edges: int

@@ -54,7 +54,7 @@ class Gain:
 
 
 @dataclass(frozen=True, eq=False)
-class Life:
+class UnbrokenLife:
     """What happened in one life of T steps."""
 
     mdp: FiniteMDP = field(repr=False)
@@ -93,7 +93,7 @@ def live(
     scale: NonNegative = 0.02,
     noise: NonNegative = 0.0,
     p: Probability = 0.05,
-) -> Life:
+) -> UnbrokenLife:
     """Learn for `steps` steps in one piece: support elimination outside, UCRL2 inside.
 
     The learned safe set is the greatest set of states, none seen to be a reset state, in which every state has an
@@ -135,7 +135,7 @@ def live(
 
 def _live(
     mdp: FiniteMDP, steps: int, seed: int, factor: float, noise: float, p: float, constants: dict[str, float | str]
-) -> Life:
+) -> UnbrokenLife:
     """Run epochs of extended value iteration and of walks until `steps` steps are taken."""
     n, n_actions = mdp.n_states, mdp.n_actions
     rng = np.random.default_rng(seed)
@@ -169,7 +169,7 @@ def _live(
                 over = over or not np.array_equal(allowed, before)
                 before[:] = allowed
     staying = allowed & within[:, None]
-    return Life(mdp, *path, safe=within, allowed=staying, epochs=epochs, constants=constants)
+    return UnbrokenLife(mdp, *path, safe=within, allowed=staying, epochs=epochs, constants=constants)
 
 
 def optimal_core(mdp: FiniteMDP) -> tuple[Bools, Bools]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from resetfree.core.arrays import Bools, Floats, Ints
 from resetfree.core.compiled import jit
 from resetfree.problems.finite.backward import Model
-from resetfree.problems.finite.rollout import pick
+from resetfree.problems.finite.mdp import pick
 
 TIE = 1e-9
 LAZY = 0.9  # a step is taken with this weight, which makes every chain aperiodic and changes no gain but by a factor
@@ -63,6 +63,61 @@ def safe_core(c: LifeCounts, within: Bools, allowed: Bools) -> None:
 
 
 @jit
+def plausible_mean(
+    successor: NDArray[np.int32],  # [W] of a pair
+    times: Ints,  # [W]
+    n: int,
+    best: int,  # the state of largest u
+    radius: float,
+    u: Floats,
+) -> float:
+    """The largest mean of u over the L1 ball: mass moves from the worst successors to the best state."""
+    value, there = 0.0, 0.0
+    for j in range(len(times)):
+        if times[j] == 0:
+            break
+        value += times[j] / n * u[successor[j]]
+        if successor[j] == best:
+            there = times[j] / n
+    free = min(1.0 - there, 0.5 * radius)
+    value += free * u[best]
+    last, place = -np.inf, -1
+    while free > 1e-15:
+        worst, at = np.inf, -1
+        for j in range(len(times)):
+            if times[j] == 0:
+                break
+            x = u[successor[j]]
+            if (x > last or (x == last and j > place)) and x < worst:
+                worst, at = x, j
+        if at < 0:
+            break
+        taken = min(free, times[at] / n)
+        value -= taken * worst
+        free -= taken
+        last, place = worst, at
+    return float(value)
+
+
+@jit
+def way_home(c: LifeCounts, within: Bools, s: int) -> int:
+    """Outside W: the action that led into W most often, an untried one before all others."""
+    chosen, score = 0, -1.0
+    for a in range(c.tried.shape[1]):
+        home = 1.0
+        if c.tried[s, a] > 0:
+            home = 0.0
+            for j in range(c.times.shape[2]):
+                if c.times[s, a, j] == 0:
+                    break
+                if within[c.successor[s, a, j]]:
+                    home += c.times[s, a, j] / c.tried[s, a]
+        if home > score:
+            chosen, score = a, home
+    return chosen
+
+
+@jit
 def extended_iteration(
     c: LifeCounts,
     within: Bools,  # [S]
@@ -75,12 +130,8 @@ def extended_iteration(
     u: Floats,  # [S] in: where to start; out
     policy: Ints,  # [S] out
 ) -> None:
-    """The best policy in the best model whose transitions stay in W.
-
-    Outside W: the action that led into W most often, an untried one before all others.
-    """
+    """The best policy in the best model whose transitions stay in W; outside W: see `way_home`."""
     n_states, n_actions = allowed.shape
-    width = c.times.shape[2]
     fresh = np.empty(n_states)
     for _ in range(most):
         best = -1
@@ -100,32 +151,7 @@ def extended_iteration(
                 n = c.tried[s, a]
                 q = 1.0 + u[best]
                 if n > 0:
-                    radius = min(ball / sqrt(n), 2.0)
-                    value, there = 0.0, 0.0
-                    for j in range(width):
-                        if c.times[s, a, j] == 0:
-                            break
-                        t = c.successor[s, a, j]
-                        value += c.times[s, a, j] / n * u[t]
-                        if t == best:
-                            there = c.times[s, a, j] / n
-                    free = min(1.0 - there, 0.5 * radius)  # mass that moves from the worst successors to the best state
-                    value += free * u[best]
-                    last, place = -np.inf, -1
-                    while free > 1e-15:
-                        worst, at = np.inf, -1
-                        for j in range(width):
-                            if c.times[s, a, j] == 0:
-                                break
-                            x = u[c.successor[s, a, j]]
-                            if (x > last or (x == last and j > place)) and x < worst:
-                                worst, at = x, j
-                        if at < 0:
-                            break
-                        taken = min(free, c.times[s, a, at] / n)
-                        value -= taken * worst
-                        free -= taken
-                        last, place = worst, at
+                    value = plausible_mean(c.successor[s, a], c.times[s, a], n, best, min(ball / sqrt(n), 2.0), u)
                     q = min(c.earned[s, a] / n + margin / sqrt(n), 1.0) + value
                 if choice < 0 or q > top + TIE:
                     choice = a
@@ -146,20 +172,8 @@ def extended_iteration(
         if fastest - slowest < accuracy:
             break
     for s in range(n_states):
-        if within[s]:
-            continue
-        policy[s], score = 0, -1.0
-        for a in range(n_actions):
-            home = 1.0
-            if c.tried[s, a] > 0:
-                home = 0.0
-                for j in range(width):
-                    if c.times[s, a, j] == 0:
-                        break
-                    if within[c.successor[s, a, j]]:
-                        home += c.times[s, a, j] / c.tried[s, a]
-            if home > score:
-                policy[s], score = a, home
+        if not within[s]:
+            policy[s] = way_home(c, within, s)
 
 
 @jit

@@ -21,8 +21,7 @@ from resetfree.players.tabular.counts import Counted, Counts
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.backward import Model
 from resetfree.problems.finite.mdp import FiniteMDP, model_behind
-from resetfree.problems.finite.safe_sets import safe_sets
-from resetfree.problems.finite.safety import reachable_starts
+from resetfree.problems.finite.safety import reachable_starts, safe_sets
 from resetfree.theory.oracle.dynamic_programming import solve
 
 

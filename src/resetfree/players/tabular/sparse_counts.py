@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.arrays import Bools, Floats, Ints, longer
 from resetfree.core.compiled import jit
+from resetfree.core.errors import InvalidInput
 from resetfree.core.state import require, within
 from resetfree.players.tabular.counts import mark_reset
 from resetfree.problems.contract import Episode, Problem
+from resetfree.problems.finite.tabular_policy import LazyPolicy
 
 # Counts of what was seen of a large finite problem, and which steps of a plan they connect.
 #
@@ -278,3 +281,79 @@ class SeenCounts:
     def _room_for(self, what: int, more: int, names: tuple[str, ...]) -> None:
         for name in names:
             setattr(self, name, longer(getattr(self, name), int(self.size[what]) + more, -1 if name == "row" else 0))
+
+
+# --------------------------------------------------------------------------------------------------------------------
+
+# Backward passes over the requested states only: exact, and as large as what was seen.
+#
+# A plan at (h, s) depends on counts alone, and only on those of the places that observed edges lead to from (h, s) in
+# the steps that are left: by induction from the last step, Q of a tried pair is a function of the values of its
+# observed successors one step later, and Q of an untried pair is known in closed form (it has no successors, and its
+# width or cap is the same everywhere). So the pass over these places gives the very numbers that the pass over all
+# states gives. An episode may leave them, through an edge that was never seen before; then the pass goes on from where
+# it arrives.
+
+PLACES = 256  # places to begin with
+
+
+class LazyPass(LazyPolicy):
+    """The places of a plan that were requested so far, and those that their values need."""
+
+    def __init__(self, counts: SeenCounts, shape: tuple[int, int, int]) -> None:
+        super().__init__(shape)
+        self._counts, self._version = counts, counts.version
+        self._seen = counts.counts  # the present arrays; they only grow, and `version` counts their changes
+        self._n_seen = int(counts.size[STATES])
+        self._place: Numbers = np.zeros((shape[0], self._n_seen), dtype=np.int32)  # pages are allocated on first write
+        self._state_at: Numbers = np.zeros(PLACES, dtype=np.int32)
+        self.n_places = FIRST
+
+    def work_out(self, h: int, numbers: Numbers) -> None:
+        """Make places for some states (-1: none) at step h, and compute the values there."""
+        if self._version != self._counts.version:
+            raise InvalidInput(
+                "A policy that is computed on request must be used before its player learns more: "
+                "take it as an array if it is to be kept."
+            )
+        self._state_at = longer(self._state_at, self.n_places + len(numbers))
+        end = int(give_places(self._place, self._state_at, h, numbers, self.n_places))
+        if end > self.n_places:
+            self._extend(h, end)
+
+    def places_of(self, h: int, numbers: Numbers) -> Numbers:
+        """[n] the places of some numbered states at step h, where their values are."""
+        self.work_out(h, numbers)
+        return np.asarray(self._place[h, numbers])
+
+    def numbers(self, states: NDArray[Any]) -> Numbers:
+        """[n] the numbers of some states, -1 for those that were not seen when the plan was made."""
+        numbers: Numbers = self._counts.number[states]
+        numbers[numbers >= self._n_seen] = -1
+        return numbers
+
+    def touched(self) -> int:
+        """How many edges (non-zeros of the observed model) the pass has gone along, where data are pooled."""
+        edges = self._seen.used.sum(axis=1, dtype=np.int64)
+        rows = self._seen.row[self._state_at[FIRST : self.n_places], 0]
+        return int(edges[rows[rows >= 0]].sum())
+
+    def _extend(self, h: int, end: int) -> None:
+        """Compute the new places of step h, and those that they need."""
+        begin = self.n_places
+        bounds = np.full(self.shape[0] + 1, end, dtype=np.int64)
+        bounds[: h + 1] = begin
+        step, at, n = h, begin, end
+        while True:
+            step, at, n = reach(
+                self._seen, self._counts.n_transitions, self._place, self._state_at, bounds, step, at, n
+            )
+            if step == self.shape[0]:
+                break
+            self._state_at = longer(self._state_at, n + 1)
+        self.n_places = n
+        self._fill(bounds, h)
+
+    @abstractmethod
+    def _fill(self, bounds: NDArray[np.int64], first: int) -> None:
+        """Compute the values of the new places."""

@@ -64,7 +64,7 @@ class Check:
 def check_primal(player: Any, problem: Problem | None = None) -> None:
     """Every check of a primal player; with a `problem`, those that bring a problem of their own are left out.
 
-    >>> from resetfree.players.tabular.uniform import Uniform
+    >>> from resetfree.players.tabular.references import Uniform
     >>> check_primal(Uniform())
     """
     _run(primal_checks(), player, problem)

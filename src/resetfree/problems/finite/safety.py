@@ -6,17 +6,158 @@ for certain; W the largest set of starts from which an episode can avoid resets 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.arrays import Bools
+from resetfree.core.arrays import Bools, Ints
+from resetfree.core.certificate import plain
+from resetfree.core.compiled import jit
 from resetfree.core.errors import AssumptionViolated
-from resetfree.problems.finite.findings import Finding
+from resetfree.problems.finite import backward
+from resetfree.problems.finite.backward import Model
 from resetfree.problems.finite.mdp import FiniteMDP, check_model
-from resetfree.problems.finite.reachability import episode_ends
-from resetfree.problems.finite.safe_sets import safe_sets
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The verdict on one assumption, in one sentence that names its witness."""
+
+    assumption: str  # "feasibility", "linearity" or "dual class"
+    holds: bool | None  # None: not checked, or not decided; the sentence says why
+    sentence: str
+    witness: int | None = None  # the state at which it fails
+    detail: dict[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON; what is not finite becomes None."""
+        names = ("assumption", "holds", "sentence", "witness", "detail")
+        result: dict[str, Any] = plain({name: getattr(self, name) for name in names})
+        return result
+
+    def __str__(self) -> str:
+        verdict = {True: "holds", False: "FAILS", None: "not checked"}[self.holds]
+        return f"{self.assumption}: {verdict}. {self.sentence}"
+
+
+@dataclass(frozen=True)
+class AssumptionReport:
+    """The findings on all assumptions; true if feasibility holds and no assumption fails."""
+
+    problem: str
+    findings: tuple[Finding, ...]
+
+    def __bool__(self) -> bool:
+        feasible = any(finding.assumption == "feasibility" and finding.holds for finding in self.findings)
+        return feasible and all(finding.holds is not False for finding in self.findings)
+
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(self.findings)
+
+    def __getitem__(self, assumption: str) -> Finding:
+        """The finding on one assumption, by name."""
+        found = {finding.assumption: finding for finding in self.findings}
+        return found[assumption]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {"problem": self.problem, "holds": bool(self), "findings": [f.to_dict() for f in self.findings]}
+
+    def __str__(self) -> str:
+        return "\n".join([f"Assumptions of '{self.problem}'", *(f"  {finding}" for finding in self.findings)])
+
+
+@jit
+def episode_ends(
+    m: Model,
+    starts: Ints,  # [n] states outside the reset set
+    stationary: bool,  # whether all steps have one layer: the labels may then stop changing early
+) -> Ints:
+    """[S] for each state in which an episode can end without a reset: a start it can end from, else -1.
+
+    A path ends where it arrives in a reset state; at the last arrival the end-of-episode resets count too.
+    """
+    n_states, n_actions = m.reward.shape[1:]
+    label = np.full(n_states, -1, dtype=np.int64)
+    after = np.full(n_states, -1, dtype=np.int64)
+    for i in range(len(starts)):
+        label[starts[i]] = starts[i]
+    h = 0
+    while h < m.n_transitions:
+        is_reset = m.last_reset if h == m.n_transitions - 1 else m.reset
+        after[:] = -1
+        for s in range(n_states):
+            if label[s] < 0:
+                continue
+            row = m.row_of_step[h] + s * n_actions
+            for j in range(m.indptr[row], m.indptr[row + n_actions]):
+                t = m.indices[j]
+                if after[t] < 0 and not is_reset[t]:
+                    after[t] = label[s]
+        same = True
+        for s in range(n_states):
+            same = same and label[s] == after[s]
+            label[s] = after[s]
+        if stationary and same and h < m.n_transitions - 2:
+            h = m.n_transitions - 1  # nothing changes until the last arrival, which has its own reset set
+        else:
+            h += 1
+    return label
+
+
+@dataclass(frozen=True, eq=False)
+class SafeSets:
+    """Zero-cost states and actions of every step, from the support alone.
+
+    Paper: restricted action space Abar_s.
+    """
+
+    layers: Bools  # [n, S, A] the distinct action sets
+    layer_of_step: NDArray[np.int64]  # [H] the index of the set at each step
+    last: Bools  # [S] Z_{H+1}
+
+    def actions(self, h: int) -> Bools:
+        """Abar_h as Boolean [S, A], h = 1..H."""
+        return np.asarray(self.layers[self.layer_of_step[h - 1]])
+
+    def states(self, h: int) -> Bools:
+        """Z_h as Boolean [S], h = 1..H+1."""
+        return self.last if h == len(self.layer_of_step) + 1 else np.asarray(self.actions(h).any(axis=1))
+
+
+def safe_sets(mdp: FiniteMDP, last: Bools | None = None) -> SafeSets:
+    """Z_h = {s not reset: some a has supp P_h(.|s,a) within Z_{h+1}}, backwards from Z_{H+1} = `last`.
+
+    last: Boolean [S], states in which an episode may end (default: all whose entry then is not a reset).
+
+    Under stationary dynamics the loop stops once the sets stop changing.
+    """
+    t = mdp.transition
+    end = np.asarray(~mdp.last_reset if last is None else last & ~mdp.reset)
+    if mdp.n_transitions == 0:  # no state is ever entered
+        end = ~mdp.reset
+    after = end
+    layers: list[Bools] = []
+    layer_of_step = np.zeros(mdp.horizon, dtype=np.int64)
+    for h in range(mdp.horizon - 1, -1, -1):
+        allowed = np.empty((mdp.n_states, mdp.n_actions), dtype=np.bool_)
+        if h >= mdp.n_transitions:  # the literal boundary's last action moves nothing
+            safe = end
+            allowed[:] = safe[:, None]
+        else:
+            safe = np.empty(mdp.n_states, dtype=np.bool_)
+            backward.safe_actions(t.indptr, t.indices, int(mdp.model.row_of_step[h]), mdp.reset, after, allowed, safe)
+        layer_of_step[h] = len(layers)
+        layers.append(allowed)
+        if t.stationary and h < mdp.n_transitions and np.array_equal(safe, after):
+            layer_of_step[:h] = len(layers) - 1
+            break
+        after = safe
+    return SafeSets(np.stack(layers), layer_of_step, end)
+
 
 START, RESTART, UNREACHED = -1, -2, -3
 

@@ -18,8 +18,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from resetfree.core.arrays import Floats
-from resetfree.core.errors import EnvironmentFailed, InvalidInput, NotCertifiable, Notice
-from resetfree.core.naming import one_line
+from resetfree.core.errors import EnvironmentFailed, InvalidInput, NotCertifiable, Notice, one_line
 from resetfree.core.settings import expect
 from resetfree.problems.action_spaces import Box, Choices
 from resetfree.problems.contract import Description, Episode, Note, Recorded, State, intervene

@@ -11,12 +11,11 @@ from gymnasium import spaces
 
 from resetfree.core.arguments import words
 from resetfree.core.arrays import Floats
-from resetfree.core.errors import InvalidInput, ResetFreeError
-from resetfree.core.naming import imported, one_line
+from resetfree.core.errors import InvalidInput, ResetFreeError, imported, one_line
 from resetfree.core.settings import check, expect
 from resetfree.problems.features import FeatureMap, make_features
-from resetfree.problems.features.user import UserFeatures
-from resetfree.problems.finite.checks import Horizon
+from resetfree.problems.features.basis import UserFeatures
+from resetfree.problems.finite.transitions import Horizon
 from resetfree.problems.gym.actions import learner_actions
 from resetfree.problems.gym.adapter import GymProblem, Terms
 from resetfree.problems.gym.decoding import decoder_for

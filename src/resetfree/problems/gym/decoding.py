@@ -9,8 +9,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from resetfree.core.errors import InvalidInput
-from resetfree.core.naming import imported, one_line
+from resetfree.core.errors import InvalidInput, imported, one_line
 from resetfree.core.settings import expect
 from resetfree.problems.factors import NONE, Factor, Factors
 from resetfree.problems.gym.flattening import ends_of, flatten, names_of, parts

@@ -15,8 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from resetfree.core.errors import InvalidInput
-from resetfree.core.naming import imported
+from resetfree.core.errors import InvalidInput, imported
 from resetfree.problems.gym.flattening import WHOLE
 
 Decide: TypeAlias = Callable[[Any, float, bool, dict[str, Any]], Any]  # observation, reward, terminated, info

@@ -16,8 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from resetfree.core.arrays import Floats
-from resetfree.core.errors import InvalidInput
-from resetfree.core.naming import one_line
+from resetfree.core.errors import InvalidInput, one_line
 from resetfree.core.settings import expect
 from resetfree.problems.gym.events import Condition, Decide
 from resetfree.problems.gym.making import Env

@@ -14,8 +14,7 @@ import gymnasium
 from gymnasium import wrappers
 from gymnasium.envs.registration import registry
 
-from resetfree.core.errors import InvalidInput, UnknownName
-from resetfree.core.naming import one_line
+from resetfree.core.errors import InvalidInput, UnknownName, one_line
 
 # Packages that register their environments when imported.
 PACKAGES = ("resetfree.problems.machines", "minigrid", "highway_env", "gymnasium_robotics", "metaworld")

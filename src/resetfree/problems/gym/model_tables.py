@@ -11,8 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from resetfree.core.arrays import Floats
-from resetfree.core.errors import InvalidInput
-from resetfree.core.naming import one_line
+from resetfree.core.errors import InvalidInput, one_line
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.gym.adapter import Terms
 from resetfree.problems.gym.goals import Goals

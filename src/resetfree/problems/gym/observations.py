@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from resetfree.core.arguments import whole
 from resetfree.core.arrays import Floats
-from resetfree.core.errors import InvalidInput
-from resetfree.core.naming import one_line
+from resetfree.core.errors import InvalidInput, one_line
 from resetfree.core.settings import expect
 from resetfree.problems.gym.flattening import WHOLE, bounds_of, flatten, names_of
 from resetfree.problems.gym.rewards import Unusable

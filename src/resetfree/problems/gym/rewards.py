@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from resetfree.core.naming import one_line
+from resetfree.core.errors import one_line
 from resetfree.core.settings import expect
 from resetfree.problems.gym.events import Decide
 

@@ -134,7 +134,7 @@ class BalancedMachine(SetPointMachine):
         return float(u[0]) ** 2
 
 
-class Life(NamedTuple):
+class Trajectory(NamedTuple):
     """What happened in n steps of a machine that was reset only at its limits."""
 
     observations: Floats  # [n, D] before each step
@@ -150,7 +150,7 @@ class Life(NamedTuple):
         )
 
 
-def play(machine: gymnasium.Env[Any, Any], act: Callable[[Floats], NDArray[Any]], steps: int, seed: int) -> Life:
+def play(machine: gymnasium.Env[Any, Any], act: Callable[[Floats], NDArray[Any]], steps: int, seed: int) -> Trajectory:
     """A life of so many steps under `act(observation)`: started once, reset only at limits."""
     seen, done, rewards, resets = [], [], np.zeros(steps), np.zeros(steps, dtype=np.bool_)
     observation, _ = machine.reset(seed=seed)
@@ -162,4 +162,4 @@ def play(machine: gymnasium.Env[Any, Any], act: Callable[[Floats], NDArray[Any]]
         rewards[i], resets[i] = float(reward), terminated
         if terminated:
             observation, _ = machine.reset()
-    return Life(np.array(seen), np.array(done), rewards, resets)
+    return Trajectory(np.array(seen), np.array(done), rewards, resets)

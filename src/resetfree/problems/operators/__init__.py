@@ -4,8 +4,7 @@ An operator is any object with `perform(request) -> answer`. It returns when the
 `Automatic` is the simulator, `OperatorReset` the person, a `Channel` the way to the person (docs/hardware.md).
 """
 
-from resetfree.problems.operators.channel import CHANNELS, Channel
+from resetfree.problems.operators.channel import CHANNELS, Answer, Automatic, Channel, Operator, Request
 from resetfree.problems.operators.person import OperatorReset
-from resetfree.problems.operators.request import Answer, Automatic, Operator, Request
 
 __all__ = ["CHANNELS", "Answer", "Automatic", "Channel", "Operator", "OperatorReset", "Request"]

@@ -15,9 +15,18 @@ from typing import Any
 from filelock import lock_descriptor
 
 from resetfree.core.errors import InvalidInput, OperatorTimeout
-from resetfree.problems.operators.channel import Channel
-from resetfree.problems.operators.messages import accept, announce, as_json, check_reply, clean, sentence, too_late
-from resetfree.problems.operators.request import Answer, Request
+from resetfree.problems.operators.channel import (
+    Answer,
+    Channel,
+    Request,
+    accept,
+    announce,
+    as_json,
+    check_reply,
+    clean,
+    sentence,
+    too_late,
+)
 
 POLL = 0.1  # seconds
 LARGEST = 65_536  # bytes of an answer

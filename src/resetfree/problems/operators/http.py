@@ -25,9 +25,17 @@ from resetfree.core.interrupts import wait
 from resetfree.core.settings import check
 from resetfree.core.system import NOFOLLOW
 from resetfree.core.web_guard import TOKEN, PortNumber, body_size, has_token, origin_refusal
-from resetfree.problems.operators.channel import Channel
-from resetfree.problems.operators.messages import accept, announce, as_json, check_reply, sentence, too_late
-from resetfree.problems.operators.request import Answer, Request
+from resetfree.problems.operators.channel import (
+    Answer,
+    Channel,
+    Request,
+    accept,
+    announce,
+    as_json,
+    check_reply,
+    sentence,
+    too_late,
+)
 
 LOOPBACK = "127.0.0.1"
 LARGEST = 65_536  # bytes of a body

@@ -2,19 +2,49 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
-from resetfree.core.closing import Closes
 from resetfree.core.errors import InvalidInput
+from resetfree.core.interrupts import wait
 from resetfree.core.settings import Range, Rule, check
-from resetfree.problems.operators.callback import Callback
-from resetfree.problems.operators.channel import CHANNELS, Channel
+from resetfree.core.system import Closes
+from resetfree.problems.operators.channel import CHANNELS, LONGEST, Answer, Channel, Request, clean, too_late
 from resetfree.problems.operators.file import FolderChannel
-from resetfree.problems.operators.messages import LONGEST, clean
-from resetfree.problems.operators.request import Answer, Request
+
+
+class Callback(Channel):
+    """Calls the function; with a deadline in a thread of its own, which is abandoned after it."""
+
+    def __init__(self, function: Callable[[Request], Any]) -> None:
+        self._function = function
+
+    def ask(self, request: Request, deadline: float | None) -> Any:
+        """Call the function; returns what it returns, and raises what it raises."""
+        if deadline is None:
+            return self._function(request)
+        returned: list[Any] = []
+        raised: list[BaseException] = []
+        done = threading.Event()
+
+        def call() -> None:
+            try:
+                returned.append(self._function(request))
+            except BaseException as error:  # raised again by the caller's thread
+                raised.append(error)
+            finally:
+                done.set()
+
+        threading.Thread(target=call, name="resetfree-operator", daemon=True).start()
+        if not wait(done.wait, deadline):
+            raise too_late(request, deadline)
+        if raised:
+            raise raised[0]
+        return returned[0]
+
 
 Ask: TypeAlias = Callable[[Request], Answer | str | None]
 LONGEST_WAIT = 10**9  # seconds; system clocks overflow at about ten times that

@@ -9,9 +9,7 @@ import time
 
 from resetfree.core.errors import InvalidInput, OperatorTimeout
 from resetfree.core.interrupts import wait
-from resetfree.problems.operators.channel import Channel
-from resetfree.problems.operators.messages import clean, sentence, too_late
-from resetfree.problems.operators.request import Request
+from resetfree.problems.operators.channel import Channel, Request, clean, sentence, too_late
 
 RING_AGAIN = 60.0  # seconds between two bells
 LONGEST_LINE = 65_536  # bytes

@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.arrays import Floats
-from resetfree.core.closing import Closes
 from resetfree.core.errors import ResetFreeError
 from resetfree.core.interrupts import SLICE
 from resetfree.core.settings import expect
+from resetfree.core.system import Closes
 from resetfree.problems.remote.packets import (
     ANSWERS,
     CHECKSUM,
@@ -39,7 +39,7 @@ from resetfree.problems.remote.packets import (
     seal,
     size_of,
 )
-from resetfree.problems.remote.statement import Statement
+from resetfree.problems.remote.statement import MachineStatement
 from resetfree.problems.remote.wires import Wire, fresh_buffer
 
 AGAIN = 0.05  # seconds after which a packet that was not answered is sent again
@@ -84,7 +84,7 @@ class MachineClient(Closes):
     `missed` sensor packets (lost, overtaken, or read too late).
     """
 
-    statement: Statement
+    statement: MachineStatement
     sensors: Sensors
 
     def __init__(self, wire: Wire) -> None:
@@ -93,7 +93,7 @@ class MachineClient(Closes):
         self._buffer = fresh_buffer()
         self._session, self._number, self._greeting = 0, 0, 0
 
-    def connect(self, seconds: float, *, refused_after: float = math.inf) -> Statement:
+    def connect(self, seconds: float, *, refused_after: float = math.inf) -> MachineStatement:
         """Begin a new session, and return with its first sensors; raises MachineSilent after so many seconds.
 
         refused_after: seconds after which it is enough that no program listens there.
@@ -148,7 +148,8 @@ class MachineClient(Closes):
         self._number += 1
         self._action[:] = action
         ANSWERS.pack_into(self._command, HEADER.size, self.sensors.number)
-        seal(self._command, self._signed, Kind.COMMAND, self._session, self._number, time.monotonic_ns())
+        now = time.monotonic_ns()
+        seal(self._command, self._signed, Kind.COMMAND, session=self._session, number=self._number, time_ns=now)
         self.wire.send(self._command)
         return self._number
 
@@ -182,7 +183,7 @@ class MachineClient(Closes):
         if self._session == header.session:
             return
         text = bytes(self._buffer[HEADER.size + NUMBER.size : HEADER.size + header.length])
-        self.statement = Statement.read(text)
+        self.statement = MachineStatement.read(text)
         expect(header.session, "session of a machine", "be a number from 1", header.session)
         a, d = len(self.statement.actions), len(self.statement.sensors)
         self._session, self._number = header.session, 0

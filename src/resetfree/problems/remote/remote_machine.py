@@ -21,10 +21,9 @@ from resetfree.core.settings import Range, check, expect
 from resetfree.problems.gym.adapter import GymProblem
 from resetfree.problems.gym.builder import from_gym
 from resetfree.problems.operators import Operator, OperatorReset
-from resetfree.problems.remote.addresses import open_wire
 from resetfree.problems.remote.machine_client import AGAIN, MachineClient, MachineSilent
-from resetfree.problems.remote.statement import Statement
-from resetfree.problems.remote.wires import Wire
+from resetfree.problems.remote.statement import MachineStatement
+from resetfree.problems.remote.wires import Wire, open_wire
 
 GREETING = 5.0  # seconds in which a machine must answer a greeting, at least
 REFUSED = 0.25  # seconds after which an address where no program listens is wrong
@@ -53,7 +52,7 @@ class RemoteMachine(gymnasium.Env[Any, Any]):
         expect(isinstance(wire, Wire), "wire of a machine", "be a Wire", wire)
         self.client = MachineClient(wire)
         try:
-            self.statement: Statement = self.client.connect(max(timeout, GREETING), refused_after=REFUSED)
+            self.statement: MachineStatement = self.client.connect(max(timeout, GREETING), refused_after=REFUSED)
         except BaseException:
             self.client.close()
             raise

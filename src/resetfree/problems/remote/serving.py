@@ -14,9 +14,8 @@ from collections import deque
 from collections.abc import Callable, Hashable
 
 from resetfree.core.interrupts import SLICE
-from resetfree.problems.remote.faults import Faults, FaultyPath, Freezes
 from resetfree.problems.remote.packets import Buffer
-from resetfree.problems.remote.station import Station
+from resetfree.problems.remote.station import Faults, FaultyPath, Freezes, Station
 from resetfree.problems.remote.wires import Port, fresh_buffer
 
 AT_ONCE = 64  # packets that are handled before the clock is read again

@@ -17,8 +17,7 @@ from gymnasium import spaces
 
 from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput
-from resetfree.core.settings import Positive, Range, Rule, check
-from resetfree.core.values import shown
+from resetfree.core.settings import Positive, Range, Rule, check, shown
 from resetfree.problems.gym.flattening import NamedBox
 from resetfree.problems.remote.packets import MOST
 
@@ -74,7 +73,7 @@ class Signal:
 
 
 @dataclass(frozen=True)
-class Statement:
+class MachineStatement:
     """What a machine says of itself."""
 
     name: str
@@ -117,7 +116,7 @@ class Statement:
         return json.dumps(form, allow_nan=False, separators=(",", ":"))
 
     @classmethod
-    def read(cls, text: bytes) -> Statement:
+    def read(cls, text: bytes) -> MachineStatement:
         """The statement of a WELCOME packet; raises InvalidInput."""
         what = "statement of the machine"
         try:

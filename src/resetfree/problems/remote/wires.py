@@ -1,4 +1,7 @@
-"""Wires: ways to send and receive packets without waiting, at the machine's end and at the learner's."""
+"""Wires: ways to send and receive packets without waiting, at the machine's end and at the learner's.
+
+Addresses are udp://HOST:PORT, or serial:///dev/NAME?baud=115200 (by pyserial, extra `serial`: packets are framed).
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,11 @@ import time
 from abc import abstractmethod
 from collections.abc import Hashable
 from typing import Any
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
-from resetfree.core.closing import Closes
 from resetfree.core.errors import InvalidInput, ResetFreeError
-from resetfree.problems.remote.packets import LONGEST, Buffer
+from resetfree.core.system import Closes
+from resetfree.problems.remote.packets import LONGEST, Buffer, Frames, frame
 
 HOST = "127.0.0.1"
 EXPECTED = "The address of a machine must be udp://HOST:PORT or serial:///dev/NAME?baud=115200."
@@ -171,3 +175,120 @@ class UdpPort(Port):
 def fresh_buffer() -> bytearray:
     """A buffer that holds any packet; one byte more, so that one that is too long is noticed."""
     return bytearray(LONGEST + 1)
+
+
+AT_ONCE = 4096  # bytes that are read before the clock is read again
+PEER = "line"  # the only sender that a line has
+
+
+class SerialLine(Closes):
+    """An open serial line, and the frames that come over it."""
+
+    def __init__(self, device: str, baud: int) -> None:
+        try:
+            import serial
+        except ImportError as error:
+            raise InvalidInput("A serial line needs pyserial: install resetfree with its extra 'serial'.") from error
+        try:
+            self.serial = serial.Serial(device, baud, timeout=0, write_timeout=0, exclusive=True)
+            self.serial.reset_input_buffer()
+        except (OSError, ValueError, OverflowError) as error:  # SerialException is an OSError
+            why = getattr(error, "strerror", None) or " ".join(str(error).split())
+            raise InvalidInput(f"The serial line '{device}' cannot be opened with {baud} baud: {why}.") from error
+        self._device, self._frames = device, Frames()
+
+    def put(self, packet: Buffer) -> None:
+        """Send a packet; one that cannot be sent now is lost, or comes in part and is dropped there."""
+        try:
+            self.serial.write(frame(packet))
+        except OSError:  # full (SerialTimeoutException), or unplugged
+            return
+
+    def take(self, buffer: bytearray) -> int:
+        """Read the next packet into the buffer; returns its size, -1 if there is none; raises WireBroken."""
+        packet = self._frames.next()
+        if packet is None:
+            try:
+                self._frames.feed(self.serial.read(AT_ONCE))
+            except OSError as error:
+                raise WireBroken(f"The serial line '{self._device}' was unplugged.") from error
+            packet = self._frames.next()
+        if packet is None:
+            return -1
+        size = min(len(packet), len(buffer))
+        buffer[:size] = packet[:size]
+        return size
+
+    def fileno(self) -> int:
+        """Of the line."""
+        return int(self.serial.fileno())
+
+    def close(self) -> None:
+        """Close the line."""
+        self.serial.close()
+
+
+class SerialWire(SerialLine, Wire):
+    """The learner's end of a serial line."""
+
+    def send(self, packet: Buffer) -> None:
+        """Send a packet."""
+        self.put(packet)
+
+    def receive(self, buffer: bytearray) -> int:
+        """The next packet."""
+        return max(self.take(buffer), 0)
+
+
+class SerialPort(SerialLine, Port):
+    """The machine's end of a serial line."""
+
+    def __init__(self, device: str, baud: int) -> None:
+        super().__init__(device, baud)
+        self.url = f"serial://{device}?baud={baud}"
+
+    def send(self, packet: Buffer, address: Any) -> None:
+        """Send a packet."""
+        self.put(packet)
+
+    def receive(self, buffer: bytearray) -> tuple[int, Hashable]:
+        """The next packet."""
+        size, self.came_ns = self.take(buffer), time.monotonic_ns()
+        return size, PEER
+
+
+BAUD = 115_200
+
+
+def split_address(address: Any) -> SplitResult:
+    """The parts of a machine's address; raises InvalidInput.
+
+    >>> split_address("udp://127.0.0.1:9000").port
+    9000
+    """
+    try:
+        parts = urlsplit(address) if isinstance(address, str) else urlsplit("")
+        udp = parts.scheme == "udp" and parts.hostname and parts.port and not (parts.path or parts.query)
+        serial = parts.scheme == "serial" and parts.path and not parts.netloc
+    except ValueError:  # a port that is no number
+        udp = serial = False
+    if not udp and not serial:
+        raise InvalidInput(f"{EXPECTED} Got {address!r} instead.")
+    return parts
+
+
+def open_wire(address: Any) -> Wire:
+    """The wire for an address; raises InvalidInput."""
+    parts = split_address(address)
+    if parts.scheme == "udp":
+        return UdpWire(str(parts.hostname), int(parts.port or 0))
+    options = parse_qs(parts.query, keep_blank_values=True)
+    baud = options.pop("baud", [str(BAUD)])[-1]
+    if options or not baud.isdecimal() or not 0 < int(baud[:9]) == int(baud):
+        raise InvalidInput(f"{EXPECTED} Got {address!r} instead.")
+    return SerialWire(parts.path, int(baud))
+
+
+def open_line(device: str, baud: int) -> Port:
+    """The machine's end of a serial line; raises InvalidInput."""
+    return SerialPort(device, baud)

@@ -20,8 +20,8 @@ from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import expect
 from resetfree.problems.continuum import Continuum, KnownRows
 from resetfree.problems.contract import draw
-from resetfree.problems.finite.checks import LONGEST
 from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.problems.finite.transitions import LONGEST
 from resetfree.problems.stepping import Step, SteppedProblem
 
 RESET_COORDINATE = -1.0  # every coordinate of the reset state, which lies outside of [0, 1]^D

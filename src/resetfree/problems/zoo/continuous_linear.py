@@ -22,8 +22,8 @@ from resetfree.core.settings import Count, Range, expect
 from resetfree.problems.continuum import Continuum, KnownRows
 from resetfree.problems.contract import draw
 from resetfree.problems.features import FeatureMap, Features
-from resetfree.problems.finite.checks import LONGEST, Horizon
 from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.problems.finite.transitions import LONGEST, Horizon
 from resetfree.problems.registry import Size, register
 from resetfree.problems.stepping import Step, SteppedProblem
 from resetfree.problems.zoo.continuous_box import MOST_DIMENSIONS, ContinuousBoxMDP, box_instance

@@ -15,13 +15,12 @@ from numpy.typing import NDArray
 
 from resetfree.core.arrays import Bools
 from resetfree.core.settings import Count
-from resetfree.problems.finite.contexts import with_contexts
-from resetfree.problems.finite.grids import MOVES, cell_names, grid_transitions
+from resetfree.problems.finite.composed import MOVES, cell_names, grid_transitions, with_contexts
 from resetfree.problems.finite.mdp import FiniteMDP, GridLayout
 from resetfree.problems.finite.safety import feasibility, unsafe_pairs
 from resetfree.problems.registry import LAYER, STEP, register
-from resetfree.problems.zoo._tables import ANY, table_mdp, transitions
 from resetfree.problems.zoo.random_linear import drifting, random_linear
+from resetfree.problems.zoo.tables import ANY, table_mdp, transitions
 
 Rng = np.random.Generator
 LONGEST = 14  # steps of an episode of any draw
@@ -107,7 +106,7 @@ def _field(rng: Rng, n_rows: int, n_cols: int, density: float) -> Bools:
 
 
 def _grid(
-    rng: Rng, pits: Bools, slip: float, horizon: int, homes: Any, goals: Any, *, stay: bool
+    rng: Rng, pits: Bools, slip: float, horizon: int, *, homes: Any, goals: Any, stay: bool
 ) -> tuple[FiniteMDP, GridLayout]:
     """A field with pits: acting on the first goal pays 1, on the second something, and each step may pay a little."""
     actions = tuple(move for move in MOVES if stay or move != "stay")
@@ -141,7 +140,7 @@ def _pits(rng: Rng) -> FiniteMDP:
         pits[:] = False  # rejected: nothing is dangerous
         free = rng.permutation(pits.size)
     homes = free[: rng.integers(1, 3)]
-    mdp, _ = _grid(rng, pits, slip, int(rng.integers(6, LONGEST + 1)), homes, free[-2:], stay=stay)
+    mdp, _ = _grid(rng, pits, slip, int(rng.integers(6, LONGEST + 1)), homes=homes, goals=free[-2:], stay=stay)
     return mdp
 
 
@@ -223,7 +222,8 @@ def _contexts(rng: Rng) -> FiniteMDP:
     for _ in range(m):
         holes = _field(rng, n_rows, n_cols, 0.2) if own else pits
         free = rng.permutation(np.flatnonzero(~holes.ravel()))
-        tasks.append(_grid(rng, holes, slip, horizon, free[:1], free[[-1, -2 % len(free)]], stay=True)[0])
+        goals = free[[-1, -2 % len(free)]]
+        tasks.append(_grid(rng, holes, slip, horizon, homes=free[:1], goals=goals, stay=True)[0])
     chain = np.roll(np.eye(m), 1, axis=1) if rng.random() < 0.5 else np.full((m, m), 1.0 / m)
     return with_contexts(tasks, chain)
 

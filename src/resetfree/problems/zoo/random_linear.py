@@ -12,8 +12,8 @@ import numpy as np
 
 from resetfree.core.arrays import Floats
 from resetfree.core.settings import Count, Fraction, PositiveInt, Range
-from resetfree.problems.finite.checks import Horizon
 from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.problems.finite.transitions import Horizon
 from resetfree.problems.registry import LAYER, STEP, Size, register
 
 CONCENTRATION = 0.2  # of features and measures: a pair mixes few features, each of which leads mostly to few states
@@ -92,7 +92,7 @@ def random_linear(
 
     epsilon: the share of dynamics and rewards that is drawn for each pair alone, and so is not linear in phi. Rows move
     within the live states: what is safe stays safe. P is within 2 epsilon of a linear one (sum over s'), r within
-    epsilon; `theory.assumptions.misspecification` measures both.
+    epsilon; `theory.assumptions.linearity` measures both.
     """
     twin = drifting(n_states, n_actions, d, horizon, seed, risk_pays=risk_pays, stationary=True)
     if epsilon == 0.0:

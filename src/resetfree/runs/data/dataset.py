@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.errors import InvalidInput
-from resetfree.core.npz import pack, unpack
+from resetfree.core.state import pack, unpack
 from resetfree.game.capabilities import LearnsFromEpisodes, StartsFromPolicy
 from resetfree.players import discover
 from resetfree.problems.contract import Episode, Problem

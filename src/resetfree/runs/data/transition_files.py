@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.arguments import is_special
-from resetfree.core.drafts import drafted
-from resetfree.core.errors import InvalidInput
-from resetfree.core.naming import one_line
-from resetfree.core.npz import pack, unpack
+from resetfree.core.errors import InvalidInput, one_line
+from resetfree.core.files import drafted
+from resetfree.core.state import pack, unpack
 from resetfree.problems.contract import Episode
 from resetfree.runs.data.all_transitions import NAMES, UNKNOWN, Columns, about_file, described, transitions
 from resetfree.runs.file.runfile import BROKEN

@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.runs.file.columns import STARTS
+from resetfree.runs.file.recorded import STARTS
 from resetfree.theory.certificates.record import Fit
 
 TABLE = (

@@ -17,28 +17,35 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
 from numpy.typing import NDArray
 
 from resetfree.core.certificate import Certificate
-from resetfree.core.closing import Closes
 from resetfree.core.errors import RunError
-from resetfree.core.lock import WriterLock
-from resetfree.core.npz import same_bits
+from resetfree.core.files import WriterLock
 from resetfree.core.settings import record
+from resetfree.core.state import same_bits
+from resetfree.core.system import Closes
 from resetfree.problems.contract import Episode, Intervention, Note
 from resetfree.runs.data.dataset import GivenData, Row, read_data
 from resetfree.runs.file import runfile
-from resetfree.runs.file.columns import COLUMNS, GOALS, TIMING
 from resetfree.runs.file.digest import Chain
-from resetfree.runs.file.ending import KEY, Ending, read_episodes
-from resetfree.runs.file.newfile import fill, lock, open_writer, raise_unsaved, remove, write_new
-from resetfree.runs.file.recorded import NEGATIVE_ZERO, EpisodeBuffer, RecordedRound
+from resetfree.runs.file.newfile import (
+    KEY,
+    Contents,
+    Ending,
+    fill,
+    lock,
+    open_writer,
+    raise_unsaved,
+    read_episodes,
+    remove,
+    write_new,
+)
+from resetfree.runs.file.recorded import COLUMNS, GOALS, NEGATIVE_ZERO, TIMING, EpisodeBuffer, RecordedRound
 from resetfree.runs.file.runfile import Checkpoint
-from resetfree.theory.certificates.record import Fit
 
 Arrays: TypeAlias = dict[str, NDArray[Any]]
 BATCH = 4096  # rounds buffered in memory; then they are written into the open transaction
@@ -339,28 +346,6 @@ class Ledger(Closes):
         except BaseException:
             self.abandon()
             raise
-
-
-@dataclass(frozen=True, eq=False)
-class Contents:
-    """The contents of a run file as plain data."""
-
-    spec: dict[str, Any]
-    columns: Arrays = field(repr=False)
-    k: int  # the round of the newest checkpoint
-    seconds: float  # spent up to it
-    certificates: list[dict[str, Any]] = field(repr=False)
-    meta: dict[str, Any] = field(repr=False)  # versions, platform and time of the first session
-    interventions: tuple[Intervention, ...] = field(repr=False)
-    fit: Fit  # whether it fits its digest
-    notes: tuple[Note, ...] = ()
-    ended: Ending | None = None  # why it ended after its last round, if something ended it
-    episodes: int = 0  # those that were planned, or what the run was extended to
-
-    @property
-    def finished(self) -> bool:
-        """Whether every episode was played."""
-        return self.k >= self.episodes
 
 
 def read(path: str | Path) -> Contents:

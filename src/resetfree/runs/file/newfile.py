@@ -1,4 +1,4 @@
-"""Creating a run file: the lock beside it, the atomic write, and its tables."""
+"""Creating a run file: the lock beside it, the atomic write, and its tables; what it holds, and how the run ends."""
 
 from __future__ import annotations
 
@@ -7,16 +7,62 @@ import os
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn, TypeAlias
 
-from resetfree.core.drafts import drafted, lacks_room
+from numpy.typing import NDArray
+
 from resetfree.core.errors import RunError
-from resetfree.core.lock import WriterLock, check_journal
+from resetfree.core.files import WriterLock, check_journal, drafted, lacks_room
 from resetfree.core.system import flush_folder
+from resetfree.game.contract import MOST_EPISODES
+from resetfree.problems.contract import Intervention, Note
 from resetfree.runs.data.dataset import Row, write_data
 from resetfree.runs.file.digest import Chain, beginning
-from resetfree.runs.file.runfile import APPLICATION_ID, FORMAT, connect, named, reading, schema, sentences, surroundings
+from resetfree.runs.file.runfile import (
+    APPLICATION_ID,
+    BROKEN,
+    FORMAT,
+    MOST_TEXT,
+    connect,
+    damaged,
+    named,
+    reading,
+    schema,
+    sentences,
+    surroundings,
+)
+from resetfree.theory.certificates.record import Fit
+
+Kind: TypeAlias = Literal["max_resets", "steps", "seconds", "callback", "stopped"]
+STOPPED = "the user stopped it"  # by Ctrl-C or SIGTERM
+LONGEST = 500  # characters of a reason that are kept
+KEY = "extended"  # of a row of the table meta: one for each extension, the last one counts
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The end of a run after round k, which may go on later: what ended it, and why in words."""
+
+    k: int
+    kind: Kind
+    why: str
+
+
+def read_episodes(connection: sqlite3.Connection, spec: dict[str, Any], path: Path | None) -> int:
+    """How many episodes the run has in the end: those that were planned, or what it was extended to."""
+    row = connection.execute("SELECT json FROM meta WHERE key = ? ORDER BY rowid DESC LIMIT 1", (KEY,)).fetchone()
+    planned: int = spec["episodes"]
+    if row is None:
+        return planned
+    try:
+        found = json.loads(row[0])["episodes"] if isinstance(row[0], str) and len(row[0]) <= MOST_TEXT else None
+        if type(found) is not int or not planned < found <= MOST_EPISODES:
+            raise ValueError(f"it is extended to {str(found)[:20]} episodes, and was planned for {planned}")
+    except (*BROKEN, KeyError) as error:
+        raise damaged(path, error) from error
+    return found
 
 
 def lock(path: Path) -> WriterLock:
@@ -131,3 +177,25 @@ def fill(connection: sqlite3.Connection, spec: dict[str, Any], starts: str, data
     connection.execute("INSERT INTO meta (key, json) VALUES ('created', ?)", (note,))
     Chain(starts == "TEXT", beginning(text)).write(connection, "meta")
     connection.execute("COMMIT")
+
+
+@dataclass(frozen=True, eq=False)
+class Contents:
+    """The contents of a run file as plain data."""
+
+    spec: dict[str, Any]
+    columns: dict[str, NDArray[Any]] = field(repr=False)
+    k: int  # the round of the newest checkpoint
+    seconds: float  # spent up to it
+    certificates: list[dict[str, Any]] = field(repr=False)
+    meta: dict[str, Any] = field(repr=False)  # versions, platform and time of the first session
+    interventions: tuple[Intervention, ...] = field(repr=False)
+    fit: Fit  # whether it fits its digest
+    notes: tuple[Note, ...] = ()
+    ended: Ending | None = None  # why it ended after its last round, if something ended it
+    episodes: int = 0  # those that were planned, or what the run was extended to
+
+    @property
+    def finished(self) -> bool:
+        """Whether every episode was played."""
+        return self.k >= self.episodes

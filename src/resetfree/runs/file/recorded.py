@@ -1,4 +1,4 @@
-"""Episodes as rows of a run file and back, and a problem that replays them.
+"""The columns of a run file (docs/columns.md), episodes as rows and back, and a problem that replays them.
 
 A row holds the bytes of states, actions and rewards, concatenated, and their form: for each the type, with the narrower
 type in which integers are stored, and the shape, as in "i8:u1 9;i8:u1 8;f8 8".
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
@@ -17,12 +17,57 @@ from numpy.typing import NDArray
 
 from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput
-from resetfree.core.npz import DTYPE, MOST_AXES, plain_dtype
-from resetfree.core.state import within
+from resetfree.core.state import DTYPE, MOST_AXES, plain_dtype, within
+from resetfree.game.contract import Round
 from resetfree.problems.action_spaces import Box
 from resetfree.problems.blueprint import check_start
 from resetfree.problems.contract import Episode, Problem, State
-from resetfree.problems.operators.request import Operator
+from resetfree.problems.operators.channel import Operator
+
+# v_r and v_c are exact (nan without an oracle); v_r_hat, v_c_hat and upper are the player's own estimates.
+COLUMNS = (
+    *("k", "s1", "lam", "v_r_hat", "v_c_hat", "upper", "cost_signal"),
+    *("reward", "reset", "steps", "next_start", "v_r", "v_c", "original_return"),
+)
+GOALS = "goals"  # one more column, of runs on problems with goals
+# Four more columns, of timed runs: the round that the plan rests on, the first 48 bits of its digest, deadlines missed,
+# and how late the latest command was (seconds; nan without a rate).
+TIMING = ("based_on", "plan", "missed", "lateness")
+MOST_PLAN = 2**48
+STARTS = [COLUMNS.index(name) for name in ("s1", "next_start")]
+_UNKNOWN = (float("nan"), float("nan"))
+
+
+def columns_of(this: Round) -> tuple[Any, ...]:
+    """A round as one value per column of COLUMNS: starts as states of the problem, everything else plain numbers."""
+    plan, episode = this.plan, this.episode
+    v_r, v_c = this.exact or _UNKNOWN
+    planned = (float(this.lam), float(plan.v_r), float(plan.v_c), float(plan.upper), float(this.cost_signal))
+    played = (float(np.add.reduce(episode.rewards)), int(episode.reset), len(episode.actions), episode.next_start)
+    return (this.k, this.s1, *planned, *played, v_r, v_c, float(episode.original_return))
+
+
+def check_timing(columns: Mapping[str, NDArray[Any]]) -> None:
+    """Refuse what no timed run has: plans that rest on later rounds, or on rounds before a reset; raises ValueError."""
+    k, based_on = np.arange(1, len(columns["k"]) + 1), columns["based_on"]
+    newest = np.maximum.accumulate(np.where(columns["reset"], k, 0))
+    older = np.concatenate([[0], np.maximum(newest, np.maximum.accumulate(based_on))])[:-1]  # what it must rest on
+    wrong = np.flatnonzero((based_on < older) | (based_on >= k))
+    if len(wrong):
+        raise ValueError(f"the plan of round {wrong[0] + 1} rests on round {based_on[wrong[0]]}")
+    if not ((columns["plan"] >= 0) & (columns["plan"] < MOST_PLAN) & (columns["missed"] >= 0)).all():
+        raise ValueError("a plan has no digest, or deadlines were missed less than zero times")
+
+
+def columns_of_row(batch: Mapping[str, NDArray[Any]], row: int) -> dict[str, NDArray[Any]]:
+    """The columns [K] of one run of a batch, from arrays [n, K]; missing columns are nan."""
+    n = batch["s1"].shape[1]
+    columns: dict[str, NDArray[Any]] = {"k": np.arange(1, n + 1)}
+    for name in COLUMNS[1:]:
+        column = batch[name][row] if name in batch else np.full(n, np.nan)
+        columns[name] = column.astype(np.int64) if column.dtype.kind == "i" else column
+    return columns
+
 
 NARROW = ("u1", "u2", "u4", "i1", "i2", "i4")
 FORM = re.compile(r"([a-zA-Z]\d{1,9})(?::([a-z]\d))?((?: \d{1,18})*)")

@@ -25,12 +25,20 @@ from numpy.typing import NDArray
 
 from resetfree.core.arguments import is_special
 from resetfree.core.errors import InvalidInput, RunError
-from resetfree.core.lock import check_journal, check_log, has_log
-from resetfree.core.npz import MOST_AXES, pack, plain_dtype, unpack
+from resetfree.core.files import check_journal, check_log, has_log
+from resetfree.core.state import MOST_AXES, pack, plain_dtype, unpack
 from resetfree.problems.contract import Episode, State
 from resetfree.runs.file import digest
-from resetfree.runs.file.columns import COLUMNS, GOALS, STARTS, TIMING, check_timing
-from resetfree.runs.file.recorded import NEGATIVE_ZERO, RecordedRound, unpacked
+from resetfree.runs.file.recorded import (
+    COLUMNS,
+    GOALS,
+    NEGATIVE_ZERO,
+    STARTS,
+    TIMING,
+    RecordedRound,
+    check_timing,
+    unpacked,
+)
 from resetfree.runs.file.spec import validate
 from resetfree.theory.certificates.record import Fit
 

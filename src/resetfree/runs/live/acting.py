@@ -26,8 +26,8 @@ import numpy as np
 
 from resetfree.core.errors import InvalidInput, NotCertifiable, Notice, RunError
 from resetfree.core.interrupts import Stop, held
-from resetfree.core.priority import Scheduling, take_highest
 from resetfree.core.settings import PositiveInt, check
+from resetfree.core.system import Scheduling, take_highest
 from resetfree.core.ticks import SECOND, Ticks
 from resetfree.game.contract import DualPlayer, Plan, PrimalPlayer, Round
 from resetfree.game.delayed import DelayedGame, HeldPlan, policy_classes, reset_chance
@@ -37,23 +37,21 @@ from resetfree.problems.operators import Operator
 from resetfree.problems.paced import Deadlines, Holding, rate_for, rollout_at_rate
 from resetfree.problems.stepping import SteppedProblem
 from resetfree.problems.world import World
-from resetfree.runs.file.ending import STOPPED, Ending
 from resetfree.runs.file.ledger import Ledger
+from resetfree.runs.file.newfile import STOPPED, Ending
 from resetfree.runs.file.recorded import checked
 from resetfree.runs.file.runfile import Checkpoint
 from resetfree.runs.live.assignment import Assignment
-from resetfree.runs.live.board_folder import board_folder
-from resetfree.runs.live.callback_thread import CallbackThread, RealTimeSession
+from resetfree.runs.live.board import board_folder
 from resetfree.runs.live.learner_location import LOWEST, LearnerLocation, RayLearner
-from resetfree.runs.live.plan_reader import PlanReader
-from resetfree.runs.live.recorder import PlayedRound, Recorder
 from resetfree.runs.live.supervisor import Supervisor
+from resetfree.runs.live.threads import CallbackThread, PlanReader, PlayedRound, RealTimeSession, Recorder
 from resetfree.runs.request import RunRequest
 from resetfree.runs.resuming import start_type
 from resetfree.runs.session import OpenRun
 from resetfree.runs.setup import Setup, rounds_of
 from resetfree.runs.stuck import STUCK, WHEN_STUCK, advised
-from resetfree.theory.oracle.exact import evaluator_of
+from resetfree.theory.oracle import evaluator_of
 
 MAX_STALENESS = 100  # rounds
 LONG = 60.0  # seconds of waiting after which a message is due
@@ -290,8 +288,8 @@ class _Acting(Direct):
         """Roll the policy out at the rate of the run."""
         chance, moved = self._game.chance(problem.n_uniforms), self._moved
         self._moved = False
-        deadlines = self._clock.deadlines
-        return rollout_at_rate(self._problem, policy, game.s1, chance, self._ticks, deadlines, moved=moved)
+        deadlines, ticks = self._clock.deadlines, self._ticks
+        return rollout_at_rate(self._problem, policy, game.s1, chance, ticks=ticks, deadlines=deadlines, moved=moved)
 
     def learn(self, primal: PrimalPlayer[Any], dual: DualPlayer[Any], game: Game, this: Round) -> None:
         """Hand the round on: it is committed by a thread, and learned from by another process."""

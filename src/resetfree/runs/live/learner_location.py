@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import Any, Literal, TypeAlias
 
 from resetfree.core.errors import InvalidInput, UnknownName
-from resetfree.core.ray_cluster import check_reachable
+from resetfree.core.extras import check_reachable
 from resetfree.core.settings import NonNegative, check
 
 LOWEST, USUAL = LEARNERS = ("lowest", "usual")  # scheduling classes of a process of this machine that learns

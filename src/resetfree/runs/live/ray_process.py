@@ -21,17 +21,14 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 from resetfree.core.errors import InvalidInput, RunError
+from resetfree.core.extras import check_reachable, first_line, import_ray, joined
 from resetfree.core.plain_tree import decode
-from resetfree.core.priority import take_low
-from resetfree.core.ray_cluster import check_reachable, first_line, import_ray, joined
-from resetfree.core.system import Activity, activity
+from resetfree.core.system import Activity, activity, take_low
 from resetfree.runs.live.assignment import FIRST, PLAYERS, raw_message, receive
-from resetfree.runs.live.board import Board
-from resetfree.runs.live.hanging import TICK, Progress, Vigil, given_up
+from resetfree.runs.live.board import TICK, Board, Progress, Vigil, given_up
+from resetfree.runs.live.learner import AGAIN, CHECKPOINTS, CLASS, IDLE, PLANS, RAISED, SAID, Ear, leave, said
 from resetfree.runs.live.learner_location import RayLearner
-from resetfree.runs.live.learner_process import AGAIN, CHECKPOINTS, CLASS, IDLE, PLANS, RAISED, SAID, Ear, leave, said
-from resetfree.runs.live.relay import LearnerRaised, Relay
-from resetfree.runs.live.remote_learner import RemoteLearner, this_machine
+from resetfree.runs.live.remote_learner import LearnerRaised, Relay, RemoteLearner, this_machine
 
 NICENESS = "RAY_worker_niceness"  # Ray's own name: that of its actors, if it is started here
 LOST = 4  # exit status of this process when the cluster is lost, which it has said

@@ -20,16 +20,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from resetfree.core import errors
-from resetfree.core.closing import Closes
 from resetfree.core.errors import ResetFreeError, RunError
-from resetfree.core.priority import take_highest
-from resetfree.core.system import activity, kill_group
+from resetfree.core.system import Closes, activity, kill_group, take_highest
 from resetfree.problems.contract import State
-from resetfree.runs.live import learner_process as process
+from resetfree.runs.live import learner as process
 from resetfree.runs.live import ray_process
 from resetfree.runs.live.assignment import END, LOOK, Assignment, message, start_message
-from resetfree.runs.live.board import Board
-from resetfree.runs.live.hanging import TICK, Progress, Vigil, given_up
+from resetfree.runs.live.board import TICK, Board, Progress, Vigil, given_up
 
 LEAST_PAUSE, MOST_PAUSE = 0.05, 10.0  # seconds before a learner is started again
 PATIENCE = 5.0  # seconds in which a learner must end when it is requested to

@@ -3,9 +3,7 @@
 The run file stays the record; a tracker only copies numbers. Its library is imported when it is used.
 """
 
-from resetfree.runs.tracking.marks import marked
 from resetfree.runs.tracking.recording import ToMlflow, ToTensorBoard, ToWandb
-from resetfree.runs.tracking.tensorboard import TensorBoard
-from resetfree.runs.tracking.tracker import Tracker, track_columns, tracked
+from resetfree.runs.tracking.tracker import TensorBoard, Tracker, marked, track_columns, tracked
 
 __all__ = ["TensorBoard", "ToMlflow", "ToTensorBoard", "ToWandb", "Tracker", "marked", "track_columns", "tracked"]

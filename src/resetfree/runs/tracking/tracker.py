@@ -1,13 +1,17 @@
 """Tracking a run: cumulative Regret and Resets and the columns of the round, at log-spaced episodes.
 
+TensorBoard's event files (extra tensorboard) are written with tensorboardX.
+
 Legend: K episodes, V*(s) the best value of a policy that is never reset from s, nan if there is none.
 """
 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,18 +19,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.arrays import Floats
-from resetfree.core.closing import Closes
+from resetfree.core.errors import InvalidInput, RunError
+from resetfree.core.system import Closes
 from resetfree.game.contract import Round
 from resetfree.game.loop import Game
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.registry import PROBLEMS
 from resetfree.problems.world import World
-from resetfree.runs.file.columns import COLUMNS, columns_of
 from resetfree.runs.file.ledger import read
+from resetfree.runs.file.recorded import COLUMNS, columns_of
 from resetfree.runs.learn import Progress
-from resetfree.runs.tracking.marks import marked
-from resetfree.runs.tracking.tensorboard import TensorBoard
 from resetfree.theory.oracle.dynamic_programming import solve
+
+
+def marked(episodes: int, per_decade: int = 10) -> NDArray[np.int64]:
+    """The rounded powers 10^(i / per_decade) up to `episodes`, each once, and `episodes` itself.
+
+    >>> marked(100).tolist()
+    [1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 32, 40, 50, 63, 79, 100]
+    >>> marked(7, per_decade=2).tolist()
+    [1, 3, 7]
+    """
+    n = int(np.ceil(np.log10(max(episodes, 1)) * per_decade)) + 1
+    found = np.unique(np.rint(10.0 ** (np.arange(n + 1) / per_decade)).astype(np.int64))
+    return np.append(found[found < episodes], episodes)
+
 
 PER_DECADE = 50  # points of a curve
 ROUND = ("lam", "v_r_hat", "v_c_hat", "upper", "cost_signal", "reward", "steps", "v_r", "v_c", "original_return")
@@ -140,3 +157,60 @@ def cumulative(columns: Mapping[str, NDArray[Any]], best: Floats | None) -> dict
 def _finite(values: Mapping[str, float]) -> dict[str, float]:
     """The values that are finite numbers."""
     return {name: float(value) for name, value in values.items() if math.isfinite(value)}
+
+
+class TensorBoard:
+    """One folder of event files; step = episode.
+
+    after: hide what an earlier session wrote after this episode: it is played again.
+    """
+
+    def __init__(self, folder: Path, after: int | None = None) -> None:
+        self._folder = folder
+        try:
+            library: Any = import_module("tensorboardX.event_file_writer")  # which has no types
+            self._proto: Any = import_module("tensorboardX.proto")
+            self._scalar: Any = import_module("tensorboardX.summary").scalar
+        except ImportError as error:
+            raise InvalidInput(
+                "The TensorBoard files need tensorboardX: install resetfree with the extra 'tensorboard'."
+            ) from error
+        with self._sentence():
+            self._made = [one for one in (folder, *folder.parents) if not one.exists()]
+            folder.mkdir(parents=True, exist_ok=True)
+            own = f".{time.time_ns():020d}"  # the library's own names differ by the second, and sessions may be shorter
+            # This writer writes at once; the usual one has a thread that a full disk ends silently.
+            self._writer: Any = library.EventsWriter(str(folder / "events"), own)
+            (self._file,) = folder.glob(f"*{own}")
+            if after is not None:
+                begun = self._proto.event_pb2.SessionLog(status=self._proto.event_pb2.SessionLog.START)
+                self._add(after + 1, file_version="brain.Event:2")
+                self._add(after + 1, session_log=begun)
+
+    def write(self, k: int, values: Mapping[str, float]) -> None:
+        """Write the scalars of episode k."""
+        with self._sentence():
+            for name, value in values.items():
+                self._add(k, summary=self._scalar(name, value))
+
+    def close(self) -> None:
+        """Write out what is buffered."""
+        with self._sentence():
+            self._writer.close()
+
+    def discard(self) -> None:
+        """Remove the file, and the folders that were made for it."""
+        with suppress(OSError):  # what others wrote there in the meantime stays
+            self._file.unlink()
+            for one in self._made:
+                one.rmdir()
+
+    def _add(self, k: int, **what: Any) -> None:
+        self._writer.write_event(self._proto.event_pb2.Event(step=k, wall_time=time.time(), **what))
+
+    @contextmanager
+    def _sentence(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise RunError(f"The TensorBoard folder '{self._folder}' cannot be written: {error.strerror}.") from error

@@ -12,28 +12,21 @@ import click
 import resetfree as rf
 from resetfree.core.arguments import shown, words
 from resetfree.core.discovery import Registry, Unfit
-from resetfree.core.drafts import lacks_room
 from resetfree.core.errors import Notice, ResetFreeError
+from resetfree.core.files import lacks_room
 from resetfree.core.interrupts import interrupted, terminable
 from resetfree.show.cli.bench import bench
-from resetfree.show.cli.certify import certify
-from resetfree.show.cli.check import check
-from resetfree.show.cli.copy_run import copy
+from resetfree.show.cli.certify import certify, check
+from resetfree.show.cli.common import SETTINGS, DocumentedGroup
 from resetfree.show.cli.demo import demo
-from resetfree.show.cli.evaluate import evaluate
-from resetfree.show.cli.export import export
-from resetfree.show.cli.export_transitions import export_transitions
-from resetfree.show.cli.help_pages import SETTINGS, DocumentedGroup
-from resetfree.show.cli.limit import limit
+from resetfree.show.cli.evaluate import copy, evaluate, export, export_transitions
 from resetfree.show.cli.listing import list_
 from resetfree.show.cli.machine import machine
 from resetfree.show.cli.nonepisodic_life import nonepisodic
-from resetfree.show.cli.report import report
+from resetfree.show.cli.report import report, studio, watch
 from resetfree.show.cli.run import run
-from resetfree.show.cli.solve import solve
-from resetfree.show.cli.studio import studio
+from resetfree.show.cli.solve import limit, solve
 from resetfree.show.cli.sweep import sweep
-from resetfree.show.cli.watch import watch
 
 
 def _accept(name: str, found: Any) -> click.Command:
@@ -75,10 +68,11 @@ def app() -> None:
     """
 
 
-app.add_under("Try", demo, studio, list_, machine)
-app.add_under("Learn", run, nonepisodic)
-app.add_under("Inspect", check, solve, limit, watch, report, certify, evaluate, export, export_transitions, copy)
-app.add_under("Compare", sweep, bench)
+app.add_under("Try", [demo, studio, list_, machine])
+app.add_under("Learn", [run, nonepisodic])
+INSPECT = (check, solve, limit, watch, report, certify, evaluate, export, export_transitions, copy)
+app.add_under("Inspect", INSPECT)
+app.add_under("Compare", [sweep, bench])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

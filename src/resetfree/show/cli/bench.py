@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import NamedTuple
+from types import SimpleNamespace
 
 import click
 from rich.console import Console
@@ -14,35 +14,16 @@ from resetfree.core.certificate import plain
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import check_names
 from resetfree.players.method import Method
-from resetfree.show.cli.common import FILE, as_record, emit, stop
-from resetfree.show.cli.common import as_json as json_option
-from resetfree.show.cli.help_pages import Documented
+from resetfree.show.cli import bench_pages
+from resetfree.show.cli.common import FILE, Documented, as_json, emit, one_argument, stop
 from resetfree.show.cli.progress import TrialsDisplay
-from resetfree.show.report import comparison, many_cases, results_pages
-from resetfree.show.report.pareto import draw_pareto
+from resetfree.show.report import comparison
 from resetfree.studies.engines.runner import StudyStopped
-from resetfree.studies.suites.methods import methods
-from resetfree.studies.suites.results import Results
-from resetfree.studies.suites.standings import Summary, compare
-from resetfree.studies.suites.suite import SUITES, find_suite, split_names
-from resetfree.studies.suites.suite_runner import run_suite
+from resetfree.studies.suites.suite import SUITES, find_suite, methods, split_names
+from resetfree.studies.suites.suite_runner import Summary, compare, run_suite
+from resetfree.studies.suites.trials import Results
 
 WIDTH = 128  # characters that a table takes at least
-
-
-class _Options(NamedTuple):
-    """The words of the command."""
-
-    suite: str
-    out: Path | None
-    jobs: int | None
-    seeds: int | None
-    chosen: str | None
-    problems: str | None
-    redo: str | None
-    overwrite: bool
-    docs: Path | None
-    as_json: bool
 
 
 @click.command(
@@ -66,9 +47,9 @@ class _Options(NamedTuple):
 @click.option(
     "--docs", type=FILE, help="Also write the results as pages: this Markdown file, and one per problem beside it."
 )
-@json_option
-@as_record(_Options)
-def bench(given: _Options) -> None:
+@as_json
+@one_argument
+def bench(given: SimpleNamespace) -> None:
     """Compare all methods on the problems of a suite.
 
     Every method gets the same random numbers. Ctrl-C saves; the same command continues.
@@ -82,7 +63,7 @@ def bench(given: _Options) -> None:
     if not file.name:
         raise InvalidInput(f"The '--out' of bench must be the name of a file. Got '{file}' instead.")
     if docs is not None:
-        results_pages.check_page(docs)
+        bench_pages.check_page(docs)
     if file.suffix == ".png":
         raise InvalidInput(f"The '--out' of bench must not end in .png, as its picture does. Got '{file}' instead.")
     with (
@@ -113,11 +94,11 @@ def bench(given: _Options) -> None:
     emit(data, given.as_json, lambda console: _show(console, summary, note, files))
 
 
-def _write(given: _Options, summary: Summary, picture: Path, note: str) -> Path | None:
+def _write(given: SimpleNamespace, summary: Summary, picture: Path, note: str) -> Path | None:
     """Draw the picture, and write the pages of `--docs`; returns the picture if there is one."""
-    draw, write = draw_pareto, results_pages.write_pages
+    draw, write = bench_pages.draw_pareto, bench_pages.write_pages
     if _is_many(summary):
-        draw, write = many_cases.draw_differences, many_cases.write_page
+        draw, write = bench_pages.draw_differences, bench_pages.write_page
     title = f"Suite '{given.suite}': mean over seeds and 95 % interval; down and to the left is better"
     drawn = draw(summary, picture, title)
     if given.docs is not None:
@@ -133,10 +114,10 @@ def _write(given: _Options, summary: Summary, picture: Path, note: str) -> Path 
 def _show(console: Console, summary: Summary, note: str, files: str) -> None:
     """Print the comparison."""
     console, many = Console(width=max(console.width, WIDTH)), _is_many(summary)
-    for line in many_cases.losses(summary) if many else []:
+    for line in bench_pages.losses(summary) if many else []:
         console.print(Text(line))
     if many:
-        console.print(Text(many_cases.count(summary), style="bold"))
+        console.print(Text(bench_pages.count(summary), style="bold"))
     for case, rows in summary.rows.items() if not many else ():
         console.print(Text(f"\n{comparison.heading(rows)}", style="bold"))
         for title, members in comparison.groups(rows):
@@ -145,7 +126,7 @@ def _show(console: Console, summary: Summary, note: str, files: str) -> None:
             if (text := comparison.remarks(row)) is not None:
                 console.print(Text(text, style="yellow"))
         console.print(Text(comparison.verdict(summary, case)))
-    console.print(Text(f"\n{many_cases.LEGEND if many else comparison.LEGEND}", style="dim"))
+    console.print(Text(f"\n{bench_pages.LINES_LEGEND if many else comparison.LEGEND}", style="dim"))
     if note:
         console.print(Text(note, style="yellow"))
     console.print(Text(files))
@@ -153,7 +134,7 @@ def _show(console: Console, summary: Summary, note: str, files: str) -> None:
 
 def _is_many(summary: Summary) -> bool:
     """Whether there are too many cases for a table each."""
-    return len(summary.rows) > many_cases.MANY
+    return len(summary.rows) > bench_pages.MANY
 
 
 def _methods(text: str | None, *, learners: bool = False) -> list[Method]:

@@ -1,10 +1,9 @@
-"""`resetfree certify`: every claim that can be checked on a run file."""
+"""`resetfree check` and `resetfree certify`: the assumptions of a problem, and every claim about a run file."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import NamedTuple
+from types import SimpleNamespace
 
 import click
 from rich.console import Console
@@ -14,12 +13,59 @@ from rich.text import Text
 import resetfree as rf
 from resetfree.core.certificate import COMPARED, Certificate, failure_probability
 from resetfree.core.errors import RunError
-from resetfree.problems.resolve import parse_options
+from resetfree.problems.continuum import Continuum
+from resetfree.problems.world import parse_options, resolve_model
 from resetfree.runs.file.ledger import write_certificates
 from resetfree.runs.replay_whole import whole_run
-from resetfree.show.cli.common import FILE, as_json, as_record, emit, player_options, settings
-from resetfree.show.cli.help_pages import Documented
-from resetfree.show.cli.wording import counted
+from resetfree.show.cli.common import (
+    FILE,
+    Documented,
+    as_json,
+    counted,
+    emit,
+    finite,
+    one_argument,
+    player_options,
+    problem_argument,
+    settings,
+)
+
+
+@click.command(
+    cls=Documented,
+    examples=[
+        ("a problem on which the assumptions hold, with the theorems", "resetfree check grid-v0 --theorems"),
+        ("one on which they fail, and where", "resetfree check footnote-v0"),
+    ],
+)
+@problem_argument
+@click.option("--theorems", is_flag=True, help="Also check every theorem about the problem itself.")
+@click.option("--strict", is_flag=True, help="Exit with status 1 if anything fails.")
+def check(problem: str, options: Sequence[str], as_json: bool, theorems: bool, strict: bool) -> None:
+    """Check the paper's assumptions on a problem.
+
+    Each assumption that fails is shown with a state on which it does.
+    """
+    mdp = resolve_model(problem, parse_options(options))
+    if theorems or not isinstance(mdp, Continuum):
+        mdp = finite(mdp, problem, "have theorems that can be checked" if theorems else "can be checked")
+    report = rf.check(mdp)
+    claims = rf.certify_problem(mdp) if theorems else []
+    holds = bool(report) and all(c.holds for c in claims if c.applies)
+    data = {"problem": problem, "holds": holds, **report.to_dict(), "certificates": [c.to_dict() for c in claims]}
+
+    def show(console: Console) -> None:
+        marks = {True: "[green]holds[/]", False: "[bold red]fails[/]", None: "[yellow]not checked[/]"}
+        for finding in report.findings:
+            console.print(f"{marks[finding.holds]}  [bold]{finding.assumption}[/]: {finding.sentence}", highlight=False)
+        for claim in claims:
+            words = str(claim).split(": ", 1)[1].replace("[", "\\[")
+            console.print(f"{marks[claim.holds if claim.applies else None]}  {words}", highlight=False)
+
+    emit(data, as_json, show)
+    if strict and not holds:
+        raise click.exceptions.Exit(1)
+
 
 STYLES = {"holds": "green", "fails": "bold red", "not met": "yellow", "stated": "", "n.a.": "dim"}
 # Kinds of claims that are compared, and how loud one is that does not hold: a tuned claim promises nothing.
@@ -30,20 +76,6 @@ KINDS = {
     "identity": "checks of the arithmetic",
 }
 FAILED = {"proved": "bold red", "checked": "bold red", "tuned": "yellow", "identity": "bold red"}
-
-
-class _Options(NamedTuple):
-    """The words of the command."""
-
-    runfile: Path
-    problem: str | None
-    options: Sequence[str]
-    primal: str | None
-    dual: str | None
-    replay: bool
-    strict: bool
-    show_all: bool
-    as_json: bool
 
 
 @click.command(
@@ -66,8 +98,8 @@ class _Options(NamedTuple):
 @click.option("--strict", is_flag=True, help="Exit with status 1 if a proved claim, a check or an identity fails.")
 @click.option("--all", "show_all", is_flag=True, help="Show every claim, not only those that fail.")
 @as_json
-@as_record(_Options)
-def certify(given: _Options) -> None:
+@one_argument
+def certify(given: SimpleNamespace) -> None:
     """Check every claim about a run, and store the certificates.
 
     It shows the summary and what fails; --all shows every claim.

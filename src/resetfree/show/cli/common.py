@@ -1,26 +1,190 @@
-"""Shared by the commands: options, output as text or JSON, and a solution as plain data."""
+"""Shared by the commands: help pages, options, numbers in words, output as text or JSON."""
 
 from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NoReturn, TypeVar
 
 import click
 import numpy as np
 from rich.console import Console
+from rich.text import Text
 
 from resetfree.core.errors import InvalidInput, ResetFreeError
 from resetfree.players import BASES
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.resolve import parse_options, resolve_model
+from resetfree.problems.world import parse_options, resolve_model
 from resetfree.theory.oracle.dynamic_programming import Solution
 
+WIDEST = 100  # columns: longer lines are hard to read
+WHOLE = 10_000  # characters of a summary before it is cut: never
+SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": WIDEST}
+
+Examples = Sequence[tuple[str, str]]  # what each does, and the command
+
+
+class _Page(click.HelpFormatter):
+    """Help with bold headings, which are plain where output is no terminal."""
+
+    def write_heading(self, heading: str) -> None:
+        """A heading in bold."""
+        super().write_heading(click.style(heading, bold=True))
+
+
+class _PageContext(click.Context):
+    """A context whose help is a `_Page`."""
+
+    formatter_class = _Page
+
+
+class Documented(click.Command):
+    """A command with examples, whose options may be in groups.
+
+    examples: what each does, and the command; they are parsed by a test.
+    groups: headings and the options under them; the others come last.
+    """
+
+    context_class = _PageContext
+
+    def __init__(
+        self, *args: Any, examples: Examples = (), groups: Mapping[str, Sequence[str]] | None = None, **options: Any
+    ) -> None:
+        super().__init__(*args, **options)
+        self.examples, self.groups = tuple(examples), dict(groups or {})
+
+    def format_options(self, context: click.Context, page: click.HelpFormatter) -> None:
+        """Write the options under their headings."""
+        options = [one for one in self.get_params(context) if isinstance(one, click.Option)]
+        left = {option.opts[0]: option for option in options}
+        for heading, names in [*self.groups.items(), ("Options", None)]:
+            chosen = list(left) if names is None else names
+            found = [left.pop(name).get_help_record(context) for name in chosen if name in left]
+            if lines := [one for one in found if one is not None]:
+                with page.section(heading):
+                    page.write_dl(lines)
+
+    def format_epilog(self, context: click.Context, page: click.HelpFormatter) -> None:
+        """Write the examples, each below what it does."""
+        super().format_epilog(context, page)
+        if self.examples:
+            with page.section("Examples"):
+                for what, line in self.examples:
+                    page.write_text(click.style(f"# {what}", dim=True))
+                    page.write(f"{'':>{page.current_indent}}$ {line}\n")
+
+
+class DocumentedGroup(Documented, click.Group):
+    """Commands under headings; without any, its help, with exit status 0."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.headings: dict[str, str] = {}
+
+    def add_under(self, heading: str, commands: Sequence[click.Command]) -> None:
+        """Add commands under a heading."""
+        for command in commands:
+            self.add_command(command)
+            self.headings[str(command.name)] = heading
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        """Names of the commands, in the order in which they were added."""
+        return list(self.commands)
+
+    def parse_args(self, context: click.Context, words: list[str]) -> list[str]:
+        """Print the help if there are no words."""
+        if not words and not context.resilient_parsing:
+            click.echo(context.get_help(), color=context.color)
+            context.exit(0)
+        return super().parse_args(context, words)
+
+    def format_options(self, context: click.Context, page: click.HelpFormatter) -> None:
+        """Write the commands, then the options."""
+        self.format_commands(context, page)
+        super().format_options(context, page)
+
+    def format_commands(self, context: click.Context, page: click.HelpFormatter) -> None:
+        """Write every command with its whole summary, under its heading."""
+        under: dict[str, list[tuple[str, str]]] = {heading: [] for heading in self.headings.values()}
+        for name in self.list_commands(context):
+            command = self.get_command(context, name)
+            if command is not None and not command.hidden:
+                heading = self.headings.get(name, "From other packages" if self.headings else "Commands")
+                under.setdefault(heading, []).append((name, command.get_short_help_str(WHOLE)))
+        width = max((len(name) for rows in under.values() for name, _ in rows), default=0)
+        for heading, rows in under.items():
+            if rows:
+                with page.section(heading):
+                    page.write_dl([(name.ljust(width), summary) for name, summary in rows])
+
+
+SMALLEST, LARGEST = 1e-4, 1e15  # between them, numbers are written out
+
+
+def number(value: float) -> str:
+    """A number with three significant digits, written out; from 1000 on, to the last whole one.
+
+    >>> number(19956.3), number(0.0051234), number(8.0), number(4.16e-05), number(-1234567)
+    ('19,956', '0.00512', '8', 'under 0.0001', '-1,234,567')
+    >>> number(0.0), number(99.996), number(1e300), number(float("inf"))
+    ('0', '100', '1e+300', 'inf')
+    """
+    size = abs(value)
+    if not math.isfinite(value) or size >= LARGEST:
+        return f"{value:.3g}"
+    if 0 < size < SMALLEST:
+        return f"under {SMALLEST:g}" if value > 0 else f"-{number(-value)}".replace("-under ", "above -")
+    if size >= 1000:
+        return f"{value:,.0f}"
+    return f"{float(f'{value:.3g}'):.8f}".rstrip("0").rstrip(".")
+
+
+def counted(count: int, what: str) -> str:
+    """So many of something.
+
+    >>> counted(1, "reset"), counted(0, "reset"), counted(12000, "episode")
+    ('1 reset', 'no resets', '12,000 episodes')
+    """
+    return f"1 {what}" if count == 1 else f"{count:,} {what}s" if count else f"no {what}s"
+
+
+def duration(seconds: float) -> str:
+    """A duration in a readable unit.
+
+    >>> duration(4.126), duration(75), duration(600), duration(9000), duration(400000)
+    ('4.1 s', '75 s', '10 min', '2.5 h', '4.6 days')
+    >>> duration(0.8), duration(0.0431), duration(4.16e-05), duration(0)
+    ('0.8 s', '43 ms', 'under 1 ms', '0 s')
+    """
+    for unit, length in (("days", 86_400.0), ("h", 3600.0), ("min", 60.0)):
+        if seconds >= 2 * length:
+            return f"{_brief(seconds / length)} {unit}"
+    if 0 < seconds < 0.0995:
+        return "under 1 ms" if seconds < 0.001 else f"{1000 * seconds:.2g} ms"
+    return f"{_brief(seconds)} s"
+
+
+def _brief(value: float) -> str:
+    """One decimal below ten, none above."""
+    return f"{value:,.0f}" if value >= 9.95 else f"{value:.1f}".removesuffix(".0")
+
+
+def show_next(console: Console, commands: Sequence[tuple[str, str]]) -> None:
+    """Print commands to type next, a line each so that they can be copied; what they do, where it fits."""
+    column = 2 + max(len(command) for command, _ in commands)
+    fits = all(2 + column + len(what) <= console.width for _, what in commands)
+    console.print(Text("\nNext:", style="bold"))
+    for command, what in commands:
+        line = Text.assemble(f"  {command:<{column}}" if fits else f"  {command}", (what if fits else "", "dim"))
+        console.print(line, soft_wrap=True)
+
+
 F = TypeVar("F", bound=Callable[..., Any])
-T = TypeVar("T")
 DETAIL_LIMIT = 100_000  # entries of a [H, S, A] array that JSON still carries
 
 FILE, FOLDER = click.Path(path_type=Path), click.Path(path_type=Path, file_okay=False)
@@ -33,17 +197,14 @@ settings = click.option(
 )
 
 
-def as_record(kind: Callable[..., T]) -> Callable[[Callable[[T], None]], Callable[..., None]]:
-    """Give a command its arguments as one record, whose fields are named like them."""
+def one_argument(function: Callable[[SimpleNamespace], None]) -> Callable[..., None]:
+    """Give a command its arguments as one object, with an attribute for each argument and option."""
 
-    def decorate(function: Callable[[T], None]) -> Callable[..., None]:
-        @wraps(function)
-        def command(**words: Any) -> None:
-            function(kind(**words))
+    @wraps(function)
+    def command(**words: Any) -> None:
+        function(SimpleNamespace(**words))
 
-        return command
-
-    return decorate
+    return command
 
 
 def player_options(function: F) -> F:

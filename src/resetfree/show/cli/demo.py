@@ -13,14 +13,10 @@ import resetfree as rf
 from resetfree.core.errors import InvalidInput
 from resetfree.problems.world import find_world
 from resetfree.show.cli import run_summary
-from resetfree.show.cli.common import as_json, emit, solution_json
-from resetfree.show.cli.help_pages import Documented
+from resetfree.show.cli.common import Documented, as_json, emit, show_next, solution_json
 from resetfree.show.cli.progress import Display
-from resetfree.show.cli.wording import show_next
-from resetfree.show.report import terminal
-from resetfree.show.report.curves import draw_run
 from resetfree.show.report.html import write_report
-from resetfree.show.report.pictures import draw_solution
+from resetfree.show.report.pictures import draw_run, draw_solution, grid_map
 
 EPISODES = 10_000
 
@@ -52,7 +48,7 @@ def demo(out: str, as_json: bool) -> None:
     if not as_json:
         console = Console()
         console.print(f"[bold]{mdp.name}[/] {mdp}: each episode begins where the previous one ended")
-        console.print(terminal.grid_map(solution))
+        console.print(grid_map(solution))
     # The demo owns its folder: its own run file is replaced, a file of another kind never is.
     file = folder / "grid-v0.rfrun"
     with Display(EPISODES) as progress:

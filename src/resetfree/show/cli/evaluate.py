@@ -1,11 +1,12 @@
-"""`resetfree evaluate`: play the policy of a run, from fresh starts and in one continuing life."""
+"""What a run has learned and holds: `resetfree evaluate`, `export`, `transitions` and `copy`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any
 
 import click
 from rich.console import Console
@@ -16,34 +17,27 @@ import resetfree as rf
 from resetfree.core.arguments import is_special
 from resetfree.core.errors import InvalidInput
 from resetfree.problems.contract import Problem
-from resetfree.problems.resolve import full_name, parse_options
-from resetfree.problems.world import find_world
+from resetfree.problems.world import find_world, full_name, parse_options
+from resetfree.runs.data.transition_files import write_transitions
+from resetfree.runs.file.ledger import read
+from resetfree.runs.file.newfile import copy_run
 from resetfree.runs.recall import recall
 from resetfree.runs.result import Run
 from resetfree.runs.trusted_options import trusted_options
-from resetfree.show.cli.common import FILE, as_record, emit, player_options, settings
-from resetfree.show.cli.common import as_json as json_option
-from resetfree.show.cli.help_pages import Documented
+from resetfree.show.cli.common import (
+    FILE,
+    Documented,
+    as_json,
+    emit,
+    one_argument,
+    out_option,
+    player_options,
+    settings,
+)
 from resetfree.use import DeployedPolicy, Evaluation, continuing_return, read_policy
+from resetfree.use.exporting import describe_file
 
 ZIP = b"PK"  # how a policy file begins
-
-
-class _Options(NamedTuple):
-    """The words of the command."""
-
-    file: Path
-    problem: str | None
-    episodes: int | None
-    steps: int | None
-    starts: str
-    seed: int
-    confidence: float
-    stochastic: bool
-    options: Sequence[str]
-    primal: str | None
-    dual: str | None
-    as_json: bool
 
 
 @click.command(
@@ -75,9 +69,9 @@ class _Options(NamedTuple):
 )
 @settings
 @player_options
-@json_option
-@as_record(_Options)
-def evaluate(given: _Options) -> None:
+@as_json
+@one_argument
+def evaluate(given: SimpleNamespace) -> None:
     """Play what was learned, from fresh starts and in one life.
 
     RUNFILE is a run or an exported policy. It is played on its own problem, or on PROBLEM.
@@ -176,3 +170,101 @@ def _table(one: Evaluation) -> Table:
 
 def _ends(mean: float, ends: tuple[float, float], level: str) -> str:
     return f"{mean:.6g}  {level}: {ends[0]:.6g} to {ends[1]:.6g}"
+
+
+@click.command(
+    cls=Documented,
+    examples=[
+        ("a policy that runs with NumPy alone", "resetfree export field.rfrun -o policy.npz"),
+        ("for a run of your own environment", "resetfree export pump.rfrun plant:Pump"),
+    ],
+)
+@click.argument("runfile", type=FILE)
+@click.argument("problem", required=False)
+@out_option("policy.npz", "The file; an older policy")
+@settings
+@player_options
+@as_json
+def export(
+    runfile: Path,
+    problem: str | None,
+    out: Path,
+    options: Sequence[str],
+    primal: str | None,
+    dual: str | None,
+    as_json: bool,
+) -> None:
+    """Write a learned policy to one .npz file of plain arrays.
+
+    PROBLEM is needed only if RUNFILE alone is not enough.
+    """
+    policy = rf.load(runfile, problem, parse_options(options), primal=primal, dual=dual).policy
+    path = policy.export(out)
+    kind, arrays = describe_file(policy)
+    data = {"run_file": str(runfile), "policy_file": str(path), "kind": kind, "arrays": arrays, "policy": policy.about}
+
+    def show(console: Console) -> None:
+        sizes = ", ".join(f"{name} {tuple(shape)}" for name, shape in arrays.items())
+        console.print(Text(f"{path}: {kind}, {sizes}"), soft_wrap=True)
+
+    emit(data, as_json, show)
+
+
+@click.command(
+    name="transitions",
+    cls=Documented,
+    examples=[
+        ("for NumPy", "resetfree transitions field.rfrun -o steps.npz"),
+        ("for pandas, Polars or DuckDB", "resetfree transitions field.rfrun -o steps.parquet"),
+    ],
+)
+@click.argument("runfile", type=FILE)
+@out_option("data.npz", "The file, .npz, .parquet (extra sweep) or .minari; an older file of transitions")
+@as_json
+def export_transitions(runfile: Path, out: Path, as_json: bool) -> None:
+    """Write every step of a run to one file, for other programs.
+
+    The columns are round, step, state, action, reward, reset and next state.
+    """
+    columns = write_transitions(runfile, out)
+    episodes, resets = len(set(columns["round"].tolist())), int(columns["reset"].sum())
+    data = {
+        "run_file": str(runfile),
+        "data_file": str(out),
+        "transitions": len(columns["round"]),
+        "episodes": episodes,
+        "resets": resets,
+        "columns": {name: [str(column.dtype), *column.shape[1:]] for name, column in columns.items()},
+    }
+
+    def show(console: Console) -> None:
+        words = f"{out}: {data['transitions']:,} transitions of {episodes:,} episodes, {resets:,} of them reset"
+        console.print(Text(words), soft_wrap=True)
+
+    emit(data, as_json, show)
+
+
+@click.command(
+    name="copy",
+    cls=Documented,
+    examples=[
+        ("keep a copy while it is written", "resetfree copy field.rfrun backup.rfrun"),
+        ("say how much was copied, for a script", "resetfree copy field.rfrun backup.rfrun --json"),
+    ],
+)
+@click.argument("runfile", type=FILE)
+@click.argument("copy", type=FILE)
+@as_json
+def copy(runfile: Path, copy: Path, as_json: bool) -> None:
+    """Copy a run file, also while the run is being written.
+
+    The copy is one file with all that was saved at one moment; it can be resumed. An existing file is not replaced.
+    """
+    copy_run(runfile, copy)
+    episodes = read(copy).k
+    data = {"run_file": str(runfile), "copy": str(copy), "episodes": episodes, "bytes": copy.stat().st_size}
+
+    def show(console: Console) -> None:
+        console.print(Text(f"{copy}: {episodes:,} episodes of '{runfile}', {data['bytes']:,} bytes"), soft_wrap=True)
+
+    emit(data, as_json, show)

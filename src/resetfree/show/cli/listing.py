@@ -14,14 +14,12 @@ import resetfree as rf
 from resetfree.core.discovery import Registry
 from resetfree.players import BASES, PLAYERS, discover, settings
 from resetfree.problems import features
-from resetfree.problems.fingerprint import describe
+from resetfree.problems.blueprint import describe
 from resetfree.problems.operators import CHANNELS
 from resetfree.problems.registry import PROBLEMS
-from resetfree.problems.resolve import FAMILIES
-from resetfree.show.cli.common import as_json, emit
-from resetfree.show.cli.help_pages import Documented
-from resetfree.studies.suites.methods import METHODS, methods
-from resetfree.studies.suites.suite import SUITES
+from resetfree.problems.world import FAMILIES
+from resetfree.show.cli.common import Documented, as_json, emit
+from resetfree.studies.suites.suite import METHODS, SUITES, methods
 
 SIZES = ("states", "actions", "horizon", "reset_states")
 HEADINGS = {

@@ -6,51 +6,25 @@ import math
 import os
 import sys
 import time
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated, Any
 
 import click
 from rich.console import Console
 
 from resetfree.core.settings import Range, check
-from resetfree.problems.remote.addresses import BAUD, open_line
-from resetfree.problems.remote.built_in import MACHINES, switch_on
-from resetfree.problems.remote.faults import Faults
-from resetfree.problems.remote.lever_key import LeverKey
+from resetfree.problems.machines.served import MACHINES, switch_on
+from resetfree.problems.operators.lever import LeverKey
 from resetfree.problems.remote.serving import Serving
-from resetfree.problems.remote.station import Station
-from resetfree.problems.remote.wires import UdpPort
-from resetfree.show.cli.common import FILE, as_json, as_record, emit
-from resetfree.show.cli.help_pages import Documented
+from resetfree.problems.remote.station import Faults, Station
+from resetfree.problems.remote.wires import BAUD, UdpPort, open_line
+from resetfree.show.cli.common import FILE, Documented, as_json, emit, one_argument
 
 SHARE, MILLISECONDS = click.FloatRange(0.0, 1.0), click.FloatRange(0.0, 60_000.0)
 YEAR = 366 * 86_400.0  # seconds
 RATE = click.FloatRange(0.01, 2_000.0)
-
-
-@dataclass(frozen=True)
-class _Options:
-    """The words of the command; those of the faults are one record."""
-
-    name: str
-    port: int
-    device: str | None
-    baud: int
-    rate: float | None
-    seed: int
-    watchdog_ms: float | None
-    key: Path | None
-    lockstep: bool
-    seconds: float | None
-    as_json: bool
-    faults: Faults
-
-    @classmethod
-    def of(cls, **words: Any) -> _Options:
-        """The record of the words by name."""
-        faults = {one.name: words.pop(one.name) for one in fields(Faults)}
-        return cls(**words, faults=Faults(**faults))
 
 
 @click.command(
@@ -81,8 +55,8 @@ class _Options:
 @click.option("--freeze", type=SHARE, default=0.0, help="Chance per tick that it neither sends nor reads for a while.")
 @click.option("--freeze-ms", type=MILLISECONDS, default=200.0, show_default=True, help="How long a freeze lasts.")
 @as_json
-@as_record(_Options.of)
-def machine(given: _Options) -> None:
+@one_argument
+def machine(given: SimpleNamespace) -> None:
     """Start a simulated machine, in real time, to learn on.
 
     It speaks a small protocol over UDP or a serial line (docs/connect_your_machine.md). It falls when no program
@@ -90,12 +64,13 @@ def machine(given: _Options) -> None:
     Ctrl-C switches it off and prints what happened.
     """
     device, seconds, seed, key = given.device, given.seconds, given.seed, given.key
+    faults = Faults(**{one.name: getattr(given, one.name) for one in fields(Faults)})
     if seconds is not None:
         check(seconds, Annotated[float, Range(0, YEAR)], "'--seconds'")
     physics, statement = switch_on(given.name, rate=given.rate, lockstep=given.lockstep, watchdog_ms=given.watchdog_ms)
     with UdpPort(given.port) if device is None else open_line(device, given.baud) as opened:
         lever = LeverKey(opened.url)
-        serving = Serving(Station(physics, statement, lever.token, seed), opened, given.faults, seed)
+        serving = Serving(Station(physics, statement, lever.token, seed), opened, faults, seed)
         begun, end = time.monotonic(), math.inf if seconds is None else seconds
         try:
             if key is not None:

@@ -10,10 +10,8 @@ import click
 from rich.console import Console
 
 from resetfree.core.errors import AssumptionViolated
-from resetfree.players.tabular.nonepisodic import Life, live, optimal_gain
-from resetfree.show.cli.common import emit, finite_model, problem_argument
-from resetfree.show.cli.help_pages import Documented
-from resetfree.show.cli.wording import counted
+from resetfree.players.tabular.nonepisodic import UnbrokenLife, live, optimal_gain
+from resetfree.show.cli.common import Documented, counted, emit, finite_model, problem_argument
 
 
 @click.command(
@@ -66,7 +64,7 @@ def nonepisodic(
     emit(data, as_json, show)
 
 
-def _best(life: Life) -> tuple[float | None, str]:
+def _best(life: UnbrokenLife) -> tuple[float | None, str]:
     """g*, or None with the reason."""
     try:
         best = optimal_gain(life.mdp).value

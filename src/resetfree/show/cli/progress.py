@@ -20,17 +20,16 @@ from rich.text import Text
 
 from resetfree.core.errors import RunError
 from resetfree.core.interrupts import STOPPING, say_stopping
-from resetfree.game.contract import Round
+from resetfree.game.contract import Pauses, Round
 from resetfree.game.loop import Game
-from resetfree.game.pauses import Pauses
 from resetfree.problems.operators import Answer, Operator, Request
 from resetfree.runs.file.ledger import read, read_spec_of
 from resetfree.runs.foresight import meant
 from resetfree.runs.result import Run
-from resetfree.show.cli.wording import duration
+from resetfree.show.cli.common import duration
 from resetfree.studies.engines.runner import Count
 from resetfree.theory.certificates.anytime import resets_upper
-from resetfree.theory.certificates.statement_checks import UNKNOWN
+from resetfree.theory.certificates.record import UNKNOWN
 
 EVERY = 0.1  # seconds between two pictures
 REDRAWN = 4  # times per second, at least

@@ -20,10 +20,9 @@ from resetfree.core.errors import EnvironmentFailed, InvalidInput, OperatorTimeo
 from resetfree.game.loop import FEEDBACK
 from resetfree.players import BASES, discover, player_class
 from resetfree.players import settings as defaults_of
-from resetfree.players.pairing import partner_of
+from resetfree.players.method import partner_of
 from resetfree.problems.operators import CHANNELS, OperatorReset
-from resetfree.problems.resolve import full_name, in_family, is_machine, option_names, parse_options
-from resetfree.problems.world import World
+from resetfree.problems.world import World, full_name, in_family, is_machine, option_names, parse_options
 from resetfree.runs.file.ledger import read, read_episodes_of, read_spec_of
 from resetfree.runs.learn import fulfil
 from resetfree.runs.live.learner_location import LearnerLocation, RayLearner, is_on_ray
@@ -31,12 +30,10 @@ from resetfree.runs.request import EPISODES, FROM, OPTIONS, RunRequest
 from resetfree.runs.setup import split_settings
 from resetfree.runs.tracking import tracked
 from resetfree.runs.trusted_options import trusted_options
-from resetfree.show.cli.common import FILE, emit, tensorboard_option
-from resetfree.show.cli.common import as_json as json_option
-from resetfree.show.cli.help_pages import Documented
+from resetfree.show.cli.common import FILE, Documented, as_json, emit, tensorboard_option
 from resetfree.show.cli.progress import Display
 from resetfree.show.cli.run_summary import show_run, summary
-from resetfree.show.film.kept_pictures import MOST_KEPT, filmed
+from resetfree.show.report.filming import MOST_KEPT, filmed
 from resetfree.studies.trial import stored_settings
 
 LEARNER = "learner."  # what the settings of the learner begin with
@@ -156,7 +153,7 @@ def _arguments(function: Callable[..., None]) -> Callable[..., None]:
 @_arguments
 @click.option("--operator-deadline", type=float, metavar="SECONDS", help="How long to wait for the operator.")
 @tensorboard_option
-@json_option
+@as_json
 @click.option(
     "--film",
     type=click.IntRange(1, MOST_KEPT),

@@ -1,4 +1,7 @@
-"""The end of a run on a terminal: one sentence, a short table, what is not known, and what to type next."""
+"""The end of a run on a terminal: one sentence, a short table, what is not known, a diagnosis, and what to type next.
+
+Legend: a stretch is the number of steps from a start or a reset to the next reset.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -16,16 +20,58 @@ from resetfree.core.certificate import plain
 from resetfree.core.errors import AssumptionViolated, NotCertifiable, ResetFreeError
 from resetfree.game.capabilities import PlansAhead
 from resetfree.problems.registry import PROBLEMS
-from resetfree.problems.resolve import full_name
+from resetfree.problems.world import full_name
 from resetfree.runs.foresight import Foresight
 from resetfree.runs.result import Run
-from resetfree.show.cli.diagnostics import past_horizon
+from resetfree.show.cli.common import counted, duration, number, show_next
 from resetfree.show.cli.progress import Tally
-from resetfree.show.cli.wording import counted, duration, number, show_next
-from resetfree.show.film.filming import can_be_filmed
-from resetfree.show.film.kept_pictures import beside
+from resetfree.show.report.filming import beside, can_be_filmed
 from resetfree.show.report.html.html_tables import data_words
-from resetfree.theory.certificates.statement_checks import ROLES, past_plan
+from resetfree.theory.certificates.record import ROLES, past_plan
+
+RECENT = 12  # stretches that are used: earlier ones say little about the current policy
+LEAST = 4  # fewer give no warning
+FARTHER = 4  # times as far as now is the most that is advised: the time to plan grows with it
+
+
+def steps_between_resets(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.int64]:
+    """Steps between resets, over the ends of episodes: `steps` and `reset` of every round (`Run.columns`).
+
+    >>> steps_between_resets({"steps": np.array([10, 4, 10, 10, 7]), "reset": np.array([0, 1, 0, 0, 1])}).tolist()
+    [14, 27]
+    """
+    steps = np.asarray(columns["steps"], dtype=np.int64).cumsum()
+    ends = steps[np.asarray(columns["reset"], dtype=np.bool_)]
+    return np.diff(ends, prepend=0)
+
+
+def past_horizon(columns: Mapping[str, NDArray[Any]], planning: int) -> str | None:
+    """A warning if at least half of the last resets came later than the planning horizon, otherwise None.
+
+    A danger beyond the planning horizon costs nothing in any plan: a cart may drift for 150 steps before it hits the
+    rail. The last 12 stretches are used, if there are at least 4.
+
+    planning: steps that the player plans ahead: its setting `planning`, or the horizon of an episode without one.
+
+    >>> played = {"steps": np.full(60, 50), "reset": np.arange(60) % 3 == 2}
+    >>> print(past_horizon(played, 50))
+    12 of the last 12 resets came more than 50 steps after the one before (150 at the median), farther than plans look
+    ahead: plan farther, for example with --set planning=200, which takes 4 times as long.
+    >>> past_horizon(played, 150) is None
+    True
+    """
+    recent = steps_between_resets(columns)[-RECENT:]
+    late = recent[recent > planning]
+    if len(recent) < LEAST or 2 * len(late) < len(recent):
+        return None
+    median = int(np.median(late))
+    advised = min(2 * median, FARTHER * planning)
+    return (
+        f"{len(late)} of the last {len(recent)} resets came more than {planning} steps after the one before "
+        f"({median} at the median), farther than plans look ahead: plan farther, for example with "
+        f"--set planning={advised}, which takes {advised / planning:.2g} times as long."
+    )
+
 
 MEANS = ("with_reset", "without_reset")  # of what was predicted
 DECISIONS = 5  # latest decisions of the primal player that are shown

@@ -1,9 +1,10 @@
-"""`resetfree solve`: the oracle's answer for one problem."""
+"""`resetfree solve` and `resetfree limit`: the oracle's answer, and the resets that no learner can promise to avoid."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,11 @@ from rich.table import Table
 
 import resetfree as rf
 from resetfree.core.errors import InvalidInput
-from resetfree.problems.resolve import parse_options, resolve_model
-from resetfree.show.cli.common import FILE, emit, numbers, problem_argument, solution_json
-from resetfree.show.cli.help_pages import Documented
-from resetfree.show.report import terminal
-from resetfree.show.report.pictures import draw_solution
+from resetfree.game.capabilities import Eliminates
+from resetfree.players import discover
+from resetfree.problems.world import parse_options, resolve_model
+from resetfree.show.cli.common import FILE, Documented, emit, finite_model, numbers, problem_argument, solution_json
+from resetfree.show.report.pictures import draw_solution, grid_map, has_map, states_table
 from resetfree.theory.oracle.dynamic_programming import Solution
 from resetfree.theory.oracle.fractions import solve_exactly
 from resetfree.theory.oracle.linear_program import best_value, least_multiplier
@@ -72,10 +73,10 @@ def solve(
         console.print(
             f"feasible starts {data['n_feasible']} of {mdp.n_states}; unsafe first actions {unsafe}", highlight=False
         )
-        if terminal.has_map(solution) and multipliers:
-            console.print(terminal.grid_map(solution))
+        if has_map(solution) and multipliers:
+            console.print(grid_map(solution))
         else:
-            console.print(terminal.states_table(solution, multipliers))
+            console.print(states_table(solution, multipliers))
         if not multipliers:
             console.print("The multipliers of all starts would take long here. Choose starts: --starts 0,1,2.")
         for s, (value, lam) in enumerate(zip(*data["exact"].values(), strict=True)) if exact else ():
@@ -152,3 +153,94 @@ def _states(text: str, mdp: rf.FiniteMDP) -> list[int]:
         else:
             raise InvalidInput(f"The '--starts' must name states of the problem. Got '{word}' instead.")
     return found
+
+
+@dataclass(frozen=True)
+class ShownLimit:
+    """The limits of a problem, and the resets of runs of so many episodes."""
+
+    problem: str
+    mdp: rf.FiniteMDP
+    found: rf.Limit
+    episodes: int
+    realised: dict[str, int]  # by player that eliminates
+
+
+@click.command(
+    cls=Documented,
+    examples=[
+        ("how few resets can be promised for all problems of the sizes of the default grid", "resetfree limit grid-v0"),
+        ("only the numbers, without running a player", "resetfree limit doors-v0 --no-run"),
+    ],
+)
+@problem_argument
+@click.option("--episodes", type=click.IntRange(1), default=1000, show_default=True, help="K, also of the runs.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the runs.")
+@click.option("--no-run", is_flag=True, help="Only the limits: no player that eliminates is run.")
+def limit(problem: str, options: Sequence[str], as_json: bool, episodes: int, seed: int, no_run: bool) -> None:
+    """Show how few resets can be promised for all problems of a size."""
+    mdp = finite_model(problem, options, "have a limit")
+    found = rf.limit(mdp)
+    primal = {} if no_run else discover("primal").own
+    # Who needs a bound on multipliers, too, eliminates only beside what else it does.
+    players = [name for name, cls in primal.items() if issubclass(cls, Eliminates) and not hasattr(cls, "B")]
+    realised = {
+        name: int(rf.learn(mdp, name, episodes=episodes, seed=seed).realised_resets[-1]) for name in sorted(players)
+    }
+    shown = ShownLimit(problem, mdp, found, episodes, realised)
+    emit(_data(shown), as_json, lambda console: _show(console, shown))
+
+
+def _data(shown: ShownLimit) -> dict[str, Any]:
+    found, permuted = shown.found, shown.found.renamed
+    return {
+        "problem": shown.problem,
+        "n_states": found.n_states,
+        "n_actions": found.n_actions,
+        "steps": found.steps,
+        "per_step": found.per_step,
+        "feasible": found.feasible,
+        "episodes": shown.episodes,
+        "limit": found.resets,
+        "limit_after_episodes": found.after(shown.episodes),
+        "expected_limit": found.expected,
+        "expected_limit_after_episodes": found.expected_after(shown.episodes),
+        "limit_with_actions_renamed": None if permuted is None else permuted.resets,
+        "limit_with_actions_renamed_is_exact": None if permuted is None else permuted.exact,
+        "unsafe": found.unsafe,
+        "elimination_never_exceeds": found.promised,
+        "realised_resets": shown.realised,
+    }
+
+
+def _show(console: Console, shown: ShownLimit) -> None:
+    found, episodes = shown.found, f"{shown.episodes:,} episodes"
+    what, changing = ("triples (h, s, a)", ", changing with the step") if found.per_step else ("pairs (s, a)", "")
+    sizes = f"{found.n_states} states outside the reset set, {found.n_actions} actions, {found.steps} steps{changing}"
+    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+    table.add_column(justify="right")
+    table.add_column()
+
+    def line(number: object, words: str) -> None:
+        table.add_row(str(number), words)
+
+    line("", f"[bold]No learner stays below[/], over all feasible problems with {sizes}:")
+    line(found.resets, "on some path of some problem, after enough episodes")
+    line(found.after(shown.episodes), f"likewise, within {episodes}")
+    line(f"{found.expected_after(shown.episodes):g}", f"in expectation on some problem, within {episodes}")
+    if (permuted := found.renamed) is not None:
+        early = "" if permuted.exact else "; more may be provable, as the search ended early"
+        line("", "[bold]No learner stays below[/], over this problem with its actions named anew:")
+        line(permuted.resets, f"on some path of some of them{early}")
+    line("", "[bold]Elimination[/]:")
+    if found.promised is None:
+        line("-", "promises nothing here: an episode can start where no policy avoids a reset (see `resetfree check`)")
+    else:
+        line(
+            found.resets, "never exceeded on any problem with these sizes: for all of them no learner can promise less"
+        )
+        line(found.promised, f"never exceeded on this one, where {found.unsafe} {what} are unsafe")
+    for name, resets in shown.realised.items():
+        line(resets, f"happened to {name} in {episodes}")
+    console.print(f"[bold]{shown.problem}[/] {shown.mdp}", highlight=False)
+    console.print(table, highlight=False)

@@ -11,17 +11,25 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from resetfree.show.cli.common import FILE, FOLDER, F, emit, stop, tensorboard_option
-from resetfree.show.cli.common import as_json as json_option
-from resetfree.show.cli.help_pages import Documented, DocumentedGroup
+from resetfree.show.cli.common import (
+    FILE,
+    FOLDER,
+    Documented,
+    DocumentedGroup,
+    F,
+    as_json,
+    emit,
+    show_next,
+    stop,
+    tensorboard_option,
+)
 from resetfree.show.cli.progress import TrialsDisplay
-from resetfree.show.cli.wording import show_next
-from resetfree.show.report.sweep_pictures import NOTE, Problems, draw, read_summary, tables, write_markdown
+from resetfree.show.cli.sweep_report import NOTE, Problems, draw, read_summary, tables, write_markdown
 from resetfree.studies.engines.runner import Count, StudyStopped
+from resetfree.studies.engines.sweep_runner import ENGINES, run_sweep, standing
 from resetfree.studies.folder import SweepFolder
 from resetfree.studies.gathering import Gathered, arrow, gather
 from resetfree.studies.plan import SweepPlan, check_plan, parse_plan, read_plan
-from resetfree.studies.sweep_runner import ENGINES, run_sweep, standing
 
 WIDTH = 128  # characters that a table takes at least
 FIRST = 5  # trials that --dry-run shows
@@ -95,7 +103,7 @@ strict_option = click.option("--strict", is_flag=True, help="Exit with status 1 
 @click.option("--update", is_flag=True, help="Use the folder of another sweep for FILE; the trials of both are kept.")
 @click.option("--dry-run", is_flag=True, help="Only print the number of trials and the first few.")
 @strict_option
-@json_option
+@as_json
 def run(file: Path, out: Path | None, update: bool, dry_run: bool, strict: bool, as_json: bool, **engine: Any) -> None:
     """Play the trials of FILE and gather the results.
 
@@ -119,7 +127,7 @@ def run(file: Path, out: Path | None, update: bool, dry_run: bool, strict: bool,
     ],
 )
 @click.argument("folder", type=FILE)
-@json_option
+@as_json
 def status(folder: Path, as_json: bool) -> None:
     """Show how far a sweep is, and the errors of failed trials."""
     place = SweepFolder(folder)
@@ -144,7 +152,7 @@ def status(folder: Path, as_json: bool) -> None:
 @click.option("--afresh", is_flag=True, help="Start failed trials from the beginning, instead of resuming them.")
 @engine_options
 @strict_option
-@json_option
+@as_json
 def retry(folder: Path, afresh: bool, strict: bool, as_json: bool, **engine: Any) -> None:
     """Play the failed and missing trials of a sweep again."""
     place = SweepFolder(folder)
@@ -169,7 +177,7 @@ def retry(folder: Path, afresh: bool, strict: bool, as_json: bool, **engine: Any
 @click.option(
     "--workers", type=click.IntRange(min=1), help="Number of processes that read run files; default: one per core."
 )
-@json_option
+@as_json
 def report(folder: Path, workers: int | None, as_json: bool) -> None:
     """Gather the finished trials: tables, a report, a picture.
 

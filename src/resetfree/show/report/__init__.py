@@ -1,1 +1,1 @@
-"""Pictures and tables: what a person looks at."""
+"""Pictures, films, tables and pages: what a person looks at."""

@@ -12,8 +12,8 @@ from types import MappingProxyType
 from typing import Any
 
 from resetfree.core.arguments import is_special
-from resetfree.core.drafts import drafted
 from resetfree.core.errors import InvalidInput
+from resetfree.core.files import drafted
 
 BLUE, ORANGE, GREEN, GREY = "#0072b2", "#d55e00", "#009e73", "#7f7f7f"
 PINK, YELLOW, SKY = "#cc79a7", "#e69f00", "#56b4e9"

@@ -5,3 +5,18 @@ Data flow: `security` (checks and bounds of requests) -> `app` (routes) -> `sess
 is shown of them, sampled; the data never is). Every run is a run file in one folder: the page can be closed, the server
 stopped, and nothing is lost.
 """
+
+from importlib.util import find_spec
+from typing import Any
+
+from resetfree.core.errors import InvalidInput
+
+
+def serve(*place: Any, **options: Any) -> None:
+    """`server.serve`, imported on first use: other commands need not load a web server (extra studio)."""
+    missing = [name for name in ("starlette", "uvicorn") if find_spec(name) is None]
+    if missing:
+        raise InvalidInput(f"The studio needs {' and '.join(missing)}: install resetfree with its extra 'studio'.")
+    from resetfree.show.studio.server import serve as serve_now
+
+    serve_now(*place, **options)

@@ -27,20 +27,14 @@ from resetfree.runs.file.ledger import read_spec_of
 from resetfree.runs.learn import load
 from resetfree.show.report import style
 from resetfree.show.report.html.page import PALETTE, palette
-from resetfree.show.studio import drawing, limits
-from resetfree.show.studio.background import background
-from resetfree.show.studio.catalogue import catalogue
-from resetfree.show.studio.children import ChildFailed
+from resetfree.show.studio import limits
+from resetfree.show.studio.background import ADDRESS, ChildFailed, ReportTabs, background
+from resetfree.show.studio.catalogue import Control, Named, Reply, catalogue, check_grid
 from resetfree.show.studio.files import NAME, RunFolder, rounds_in
-from resetfree.show.studio.following import Followed, Following
-from resetfree.show.studio.kept import pictures
-from resetfree.show.studio.page_requests import Control, Named, Reply
-from resetfree.show.studio.past import sought
-from resetfree.show.studio.report_tabs import ADDRESS, ReportTabs
-from resetfree.show.studio.scenes import scene_of
+from resetfree.show.studio.following import Followed, Following, pictures
+from resetfree.show.studio.frames import scene_of, sought
 from resetfree.show.studio.security import Guard, TooLarge, body_of, refuse
-from resetfree.show.studio.sessions import Sessions, pace_of
-from resetfree.show.studio.watching import FrameChannel, View
+from resetfree.show.studio.sessions import FrameChannel, Sessions, View, pace_of
 
 KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 CELLS = {  # on a light and on a dark page
@@ -78,7 +72,7 @@ class Studio:
             Route("/static/{name}", self._asset),
             Route("/api/catalogue", _json(catalogue)),
             Route("/api/runs", _json(self._runs)),
-            Route("/api/check", _posted(drawing.check), methods=["POST"]),
+            Route("/api/check", _posted(check_grid), methods=["POST"]),
             Route("/api/start", _posted(lambda body: {"name": self.sessions.start(body).name}), methods=["POST"]),
             Route("/api/control", _posted(self._control), methods=["POST"]),
             Route("/api/answer", _posted(self._answer), methods=["POST"]),

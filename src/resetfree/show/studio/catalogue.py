@@ -1,27 +1,202 @@
-"""The choices of the page: problems and players with their settings, as discovered."""
+"""The choices of the page and its requests: problems, players, settings, drawn grids, and a record for each request."""
 
 from __future__ import annotations
 
 import dataclasses
 import typing
+from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Annotated, Any, Literal, TypeAlias
+
+import numpy as np
 
 from resetfree.core.arguments import shown
-from resetfree.core.errors import InvalidInput
-from resetfree.core.settings import check, check_names, declarations, plain_parts
+from resetfree.core.errors import AssumptionViolated, InvalidInput
+from resetfree.core.settings import (
+    Fraction,
+    Range,
+    Rule,
+    check,
+    check_names,
+    declarations,
+    either,
+    is_whole,
+    plain_parts,
+    record,
+)
 from resetfree.game.auto import choose
 from resetfree.game.loop import FEEDBACK
 from resetfree.players import BASES, discover, settings
-from resetfree.players.algorithm1 import algorithm1
-from resetfree.problems.fingerprint import describe
+from resetfree.players.method import ALGORITHM_1
+from resetfree.problems.blueprint import describe
+from resetfree.problems.finite.composed import Price
+from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.problems.finite.safety import safe_sets
 from resetfree.problems.registry import HELP, make, problems
-from resetfree.problems.zoo.drawn import SYMBOLS
+from resetfree.problems.zoo.fields import SYMBOLS
 from resetfree.show.cli.listing import summary_line
 from resetfree.show.studio import limits
-from resetfree.show.studio.drawing import BY_HAND, DRAWN, TEMPLATES
-from resetfree.show.studio.drawing import check as check_grid
-from resetfree.show.studio.page_requests import Option, Seed, ShortText
+from resetfree.theory.assumptions import close, feasibility, largest_closed_set, reachable_starts
+
+
+def _is_small(value: bool | int | float | str) -> bool:
+    """Whether an option is within bounds: integers are sizes, and text may be a drawn grid."""
+    if isinstance(value, str):
+        return len(value) <= (limits.GRID + 1) ** 2
+    return not is_whole(value) or -limits.SEED <= value <= limits.OPTION
+
+
+ShortText: TypeAlias = Annotated[str, Rule(lambda text: len(text) <= 200, "text of at most 200 characters")]
+LongText: TypeAlias = Annotated[str, Rule(lambda text: len(text) <= 2000, "text of at most 2000 characters")]
+Seed: TypeAlias = Annotated[int, Range(0, limits.SEED)]
+Option: TypeAlias = Annotated[
+    bool | int | float | str, Rule(_is_small, f"a number of at most {limits.OPTION}, or a word")
+]
+Pace: TypeAlias = Annotated[float, Range(0, limits.FASTEST)]  # episodes per second; 0 for no limit
+Lanes: TypeAlias = Annotated[list[Any], Rule(lambda lanes: 1 <= len(lanes) <= 2, "one or two pairs of players")]
+
+FEEDBACKS = ("auto", *FEEDBACK)
+Feedback: TypeAlias = Annotated[str, Rule(lambda word: word in FEEDBACKS, either(FEEDBACKS))]
+
+
+@dataclass(frozen=True)
+class GameRequest:
+    """A game to start."""
+
+    lanes: Lanes
+    problem: ShortText = ""
+    options: dict[str, Any] = field(default_factory=dict)
+    grid: dict[str, Any] | None = None
+    by_hand: bool = False
+    ask: Literal["never", "when-stuck"] = "never"
+    episodes: Annotated[int, Range(1, limits.EPISODES)] = 2000
+    seed: Seed = 0
+    pace: Pace = 0
+    paused: bool = False
+    bound: Annotated[float, Range(0, 1e9)] | None = None
+    feedback: Feedback = "auto"
+
+
+@dataclass(frozen=True)
+class LanePlayers:
+    """The two players of a lane, and their settings."""
+
+    primal: ShortText = "auto"
+    dual: ShortText = "auto"
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Named:
+    """A run by its name."""
+
+    name: ShortText
+
+
+@dataclass(frozen=True)
+class Control:
+    """A command for a running or stored game."""
+
+    name: ShortText
+    action: Literal["pause", "go", "step", "speed", "stop", "resume"]
+    pace: Pace = 0
+    paused: bool = False
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The answer to a reset request: performed, or stop the run."""
+
+    id: ShortText
+    name: Any = None
+    lane: int = 0
+    who: ShortText = ""
+    note: LongText = ""
+    stop: bool | None = None
+
+
+DRAWN, BY_HAND = "drawn-v0", "drawn-by-hand-v0"
+# Fields to begin with; the second breaks Assumption 1: between two pits, every way out may slip into one.
+TEMPLATES = {
+    "garden": {"rows": "S......./.XX..X../......../..#X..G./........", "slip": 0.1, "horizon": 12},
+    "bridge": {"rows": "S....../.XXXX.G/......./.XXXX.g/S......", "slip": 0.1, "horizon": 12},
+    "maze": {"rows": "S.#..X.../..#.#.#../X...#.#X./.##.#.#.#/....X...G", "slip": 0.0, "horizon": 16},
+    "cliff": {"rows": "........../........../........../S.XXXXXX.G", "slip": 0.05, "horizon": 16},
+    "empty": {"rows": "S......./......../......../......../.......G", "slip": 0.1, "horizon": 12},
+}
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A grid as the page sends it; missing keys have the defaults of `drawn-v0`."""
+
+    rows: list[str] | str
+    slip: Fraction = 0.1
+    horizon: Annotated[int, Range(1, limits.HORIZON)] = 12
+    stay: bool = False
+    closed: bool = False
+    help: Price | None = None  # the price of asking for a reset
+
+
+def options_of(given: Any) -> dict[str, Any]:
+    """The options of a drawn grid, checked.
+
+    given: {"rows": [text, ...] or text, "slip": ..., "horizon": ..., "stay": ..., "closed": ..., "help": ...}
+    """
+    grid = record(Grid, given, "grid")
+    rows = grid.rows if isinstance(grid.rows, str) else "/".join(grid.rows)
+    lines = rows.split("/")
+    if len(rows) > (limits.GRID + 1) ** 2 or max(len(lines), *map(len, lines)) > limits.GRID:
+        raise InvalidInput(f"A grid must have at most {limits.GRID} rows and columns. Got a larger one instead.")
+    return {name: value for name, value in {**vars(grid), "rows": rows}.items() if (name, value) != ("help", None)}
+
+
+def check_grid(given: Any) -> dict[str, Any]:
+    """Whether every reachable start admits a reset-free policy, and the cells that break this.
+
+    All lists are of cells (row * columns + column): `breaking` break the assumption, `stuck` are where ending an
+    episode is a reset once the grid is closed, `hopeless` are those from which no policy avoids resets for certain.
+
+    >>> check_grid({"rows": ["SX", "X."], "slip": 0.1})["breaking"]
+    [0]
+    """
+    options = options_of(given)
+    as_drawn = make(DRAWN, **{**options, "closed": False})
+    cell = as_drawn.layout.cell
+    found = feasibility(as_drawn)
+    safe = safe_sets(as_drawn).states(1)
+    breaking = reachable_starts(as_drawn).states & ~safe
+    result: dict[str, Any] = {
+        "holds": bool(found.holds),
+        "sentence": found.sentence,
+        "closed": options["closed"],
+        "breaking": cell[breaking].tolist(),
+        "hopeless": cell[~safe & ~as_drawn.reset].tolist(),
+        "witness": None if found.witness is None else int(cell[found.witness]),
+        "path": [int(cell[s]) for s in found.detail.get("path", [])],
+        "states": as_drawn.n_states,
+        "pits": int(as_drawn.reset.sum()),
+        **{"stuck": [], "closable": False, "why_not": "", "lost_starts": 0},
+    }
+    if not found.holds:
+        result |= _closing(as_drawn)
+    if options["closed"] and result["closable"]:
+        shut = feasibility(make(DRAWN, **options))
+        result |= {"holds": bool(shut.holds), "sentence": shut.sentence, "breaking": [], "witness": None, "path": []}
+    return result
+
+
+def _closing(mdp: FiniteMDP) -> dict[str, Any]:
+    """What `close` would change, or why it cannot."""
+    assert mdp.layout is not None
+    try:
+        shut = close(mdp)
+    except AssumptionViolated as error:
+        words = "every start can be forced into a pit: move a start, take pits away, or let the agent stay in its cell"
+        return {"closable": False, "why_not": f"{str(error).rstrip('.')}; {words}."}
+    lost = int(np.count_nonzero((mdp.start > 0) & ~largest_closed_set(mdp)))
+    return {"closable": True, "stuck": mdp.layout.cell[shut.end_reset & ~mdp.reset].tolist(), "lost_starts": lost}
+
 
 # The price of asking for a reset, an option of every registered problem.
 ASKING = {"name": HELP, "default": None, "kind": "float", "choices": None, "optional": True}
@@ -59,7 +234,7 @@ def catalogue() -> dict[str, Any]:
 def _lanes() -> list[list[str]]:
     """The pairs of players that the page starts with: the choice of `auto` for a drawn grid, and Algorithm 1."""
     found = choose(make(DRAWN).problem(), discover("primal").own, bound_known=True)
-    return [[primal, "auto"] for primal in (found.primal, algorithm1()[0].name)]
+    return [[primal, "auto"] for primal in (found.primal, ALGORITHM_1[0])]
 
 
 def problem_options(id: str, given: Any) -> dict[str, Any]:

@@ -13,13 +13,13 @@ from typing import Any
 
 from resetfree.core.arguments import shown
 from resetfree.core.errors import InvalidInput, ResetFreeError, RunError
-from resetfree.core.lock import WriterLock
+from resetfree.core.files import WriterLock
 from resetfree.runs.file.ledger import read_episodes_of, read_spec_of
 from resetfree.runs.file.runfile import connect, sentences
 from resetfree.show.studio import limits
 from resetfree.show.studio import report_jobs as reporting
-from resetfree.show.studio.children import Children
-from resetfree.show.studio.scenes import scene_of
+from resetfree.show.studio.background import Children
+from resetfree.show.studio.frames import scene_of
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,119}")
 ENDING = ".rfrun"

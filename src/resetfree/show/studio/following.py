@@ -5,9 +5,11 @@ Only new rounds are read. A file is untrusted data: anything that is no valid ru
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import os
+import stat
 import threading
 import time
 from contextlib import closing
@@ -18,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from resetfree.core.errors import ResetFreeError, RunError
-from resetfree.core.lock import is_held
-from resetfree.runs.file.columns import GOALS
-from resetfree.runs.file.ending import read_episodes
+from resetfree.core.files import is_held
+from resetfree.runs.file.newfile import read_episodes
+from resetfree.runs.file.recorded import GOALS
 from resetfree.runs.file.runfile import (
     READ_BATCH,
     columns_in,
@@ -32,14 +34,105 @@ from resetfree.runs.file.runfile import (
     start_type,
 )
 from resetfree.runs.stuck import STUCK
+from resetfree.show.report.filming import beside, kept_scenes
 from resetfree.show.studio import limits
-from resetfree.show.studio.clock import TIMED, TimedHistory
 from resetfree.show.studio.files import RunFolder
-from resetfree.show.studio.frames import History, Picture
-from resetfree.show.studio.kept import stamp_of
+from resetfree.show.studio.frames import History, Picture, RunScene, finite, read_past, scene_of
 from resetfree.show.studio.operators import Distant
-from resetfree.show.studio.past import read_past
-from resetfree.show.studio.scenes import RunScene, scene_of
+
+FASTEST = 1e6  # steps per second: a file may say anything
+TIMED = ("based_on", "missed", "lateness", "steps")  # columns that are read of a run that has them
+
+
+class TimedHistory(History):
+    """A history with the age of each plan, deadlines missed so far, and the lateness of each episode in ms."""
+
+    def __init__(self, scene: RunScene) -> None:
+        self._clock = np.zeros((3, 1024))
+        self._steps = 0
+        super().__init__(scene)
+        timing = scene.spec.get("timing")
+        rate = timing.get("rate") if isinstance(timing, dict) else None
+        self._rate = float(rate) if isinstance(rate, int | float) and 0 < rate < FASTEST else math.nan
+
+    def tick(self, based_on: int, missed: int, lateness: float, steps: int) -> None:
+        """Add what the clock says of the round that was added last."""
+        i = self.k - 1
+        if i == self._clock.shape[1]:
+            self._clock = np.concatenate([self._clock, np.zeros_like(self._clock)], axis=1)
+        before = self._clock[1, i - 1] if i else 0.0
+        self._clock[:, i] = (self.k - 1 - based_on, before + missed, 1000 * lateness)
+        self._steps += steps
+
+    def clear(self) -> None:
+        """Forget all rounds."""
+        super().clear()
+        self._steps = 0
+
+    @property
+    def now(self) -> dict[str, float | None]:
+        """The newest values: also the rate, the share of commands in time, and the latest command so far."""
+        if not self.k:
+            return super().now
+        age, missed, _ = self._clock[:, self.k - 1].tolist()
+        late = self._clock[2, : self.k]
+        latest = float(np.nanmax(late)) if np.isfinite(late).any() else math.nan
+        in_time = self._steps / (self._steps + missed) if self._steps and math.isfinite(latest) else math.nan
+        clock = {"age": age, "missed": missed, "latest": latest, "in_time": 100 * in_time, "rate": self._rate}
+        return {**super().now, **{name: finite(x) for name, x in clock.items()}}
+
+    def curves(self, *most: int) -> dict[str, list[Any]]:
+        """The curves of a history, and those of the clock at the same rounds."""
+        result = super().curves(*most)
+        at = np.array(result["k"], dtype=np.int64) - 1
+        for name, row in zip(("age", "missed", "late"), self._clock, strict=True):
+            result[name] = [finite(x) for x in row[at].tolist()]
+        return result
+
+
+JPEG = b"\xff\xd8\xff"
+ONE = 100_000  # bytes of a picture
+
+
+def stamp_of(file: Path) -> str:
+    """What changes when the pictures of a run change; "" without any."""
+    try:
+        about = beside(file).lstat()
+    except OSError:
+        return ""
+    return f"{about.st_mtime_ns}-{about.st_size}" if stat.S_ISREG(about.st_mode) else ""
+
+
+def pictures(file: Path) -> list[dict[str, Any]]:
+    """Scenes with their titles, steps and pictures as addresses of data; of long ones the last pictures only."""
+    kept = kept_scenes(file) if stamp_of(file) else None
+    if kept is None:
+        return []
+    for about, shown in kept.scenes:
+        if len(shown) != len(about["steps"]) or any(len(one) > ONE or one[:3] != JPEG for one in shown):
+            raise RunError(f"The pictures beside '{file.name}' cannot be shown.")
+    each = limits.PICTURES // max(len(kept.scenes), 1)
+    return [
+        {**about, "steps": about["steps"][-n:], "pictures": [_address(one) for one in shown[-n:]]}
+        for about, shown in kept.scenes
+        if (n := _fitting(shown, each))
+    ]
+
+
+def _fitting(shown: list[bytes], most: int) -> int:
+    """How many of the last pictures have at most so many bytes together."""
+    total, n = 0, 0
+    for one in reversed(shown):
+        total += len(one)
+        if total > most:
+            break
+        n += 1
+    return n
+
+
+def _address(picture: bytes) -> str:
+    return f"data:image/jpeg;base64,{base64.b64encode(picture).decode()}"
+
 
 LONGEST = 1000  # characters of a note
 MOST_STEPS = 2**31  # of an episode
@@ -185,7 +278,9 @@ class Followed:
         if not good or (n is not None and not (isinstance(s1, int) and 0 <= s1 < n)):
             raise damaged(self.path, ValueError(f"its round {self.k + 1} cannot be"))
         lam, v_r, v_c, v_c_hat, reward = (math.nan if x is None else float(x) for x in numbers)
-        self._history.add(s1 if n is not None else 0, lam, bool(reset), v_r, v_c, v_c_hat, reward, steps)
+        self._history.add(
+            s1 if n is not None else 0, lam, bool(reset), v_r=v_r, v_c=v_c, v_c_hat=v_c_hat, reward=reward, steps=steps
+        )
         if isinstance(self._history, TimedHistory):
             based_on, missed, late, _ = clock
             self._history.tick(based_on, missed, math.nan if late is None else float(late), steps)

@@ -1,26 +1,154 @@
-"""What is shown of a run: sampled pictures of complete data.
+"""What the page shows of a run: its map and spec, which stay, its newest frame and curves, and past episodes.
 
 Legend: k rounds so far; regret and expected resets are exact (oracle), realised resets are what happened, predicted
 ones what the primal player foresaw; `upper` is above the expected resets after every round at once, from the realised
-ones alone, as in certificates and reports; `lived` are steps since the newest reset, `falls` episodes that
-ended with one.
+ones alone, as in certificates and reports; `lived` are steps since the newest reset, `falls` episodes that ended with
+one. What is shown is a sample; the data is complete.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.arrays import Bools
+from resetfree.core.arguments import whole
+from resetfree.core.arrays import Bools, Floats
+from resetfree.core.errors import InvalidInput, ResetFreeError
 from resetfree.game.contract import Round
+from resetfree.problems.blueprint import fingerprint
+from resetfree.problems.contract import Problem
+from resetfree.problems.finite.mdp import FiniteMDP, model_behind
+from resetfree.problems.registry import make, problems
+from resetfree.runs.file import runfile
 from resetfree.runs.foresight import meant
+from resetfree.runs.result import Run
+from resetfree.runs.statements import unknown
 from resetfree.show.studio import limits
-from resetfree.show.studio.scenes import RunScene, bits
+from resetfree.show.studio.catalogue import problem_options
+from resetfree.theory.assumptions import feasibility
 from resetfree.theory.certificates.anytime import resets_interval
+from resetfree.theory.certificates.record import ROLES, as_played
+from resetfree.theory.oracle.dynamic_programming import solve
+
+RUN_KEYS = ("primal", "dual", "feedback", "episodes", "seed", "B", "B_source", "chosen")
+SPEC = (
+    *RUN_KEYS,
+    "problem",
+    "problem_options",
+    "horizon",
+    "n_states",
+    "n_actions",
+    "persistent",
+    "timing",
+    "after_goal",
+    "ask",
+)  # sent to the page
+
+
+@dataclass(frozen=True, eq=False)
+class RunScene:
+    """The constant part of one run; `value` and `safe` come from the oracle, None without one."""
+
+    spec: dict[str, Any]
+    mdp: FiniteMDP | None
+    why: str  # why there is no oracle
+    value: Floats | None  # [S] V*, nan where no policy avoids resets
+    safe: Bools | None  # [S, A] first actions after which a reset can be avoided for certain
+    bounded: bool = True  # whether the problem can be made again within `limits`
+    episodes: int | None = None  # that the run was extended to, None for those that were planned
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data for the page."""
+        spec = {key: self.spec.get(key) for key in SPEC} | {"statements": self._statements()}
+        spec |= {} if self.episodes is None else {"episodes": self.episodes}
+        return {"spec": spec, "oracle": self.mdp is not None, "why": self.why, "map": self._map()}
+
+    def _statements(self) -> dict[str, dict[str, Any]]:
+        """The statements of the players themselves, never those stored in a file, as far as they hold for this run."""
+        if self.mdp is None:
+            return unknown(self.why)
+        rounds = min(self.spec["episodes"] if self.episodes is None else self.episodes, limits.EPISODES)
+        run = Run(self.spec, {"k": np.arange(rounds)}, self.mdp, None, 0.0)
+        said = dict(run.statements)
+        for role in ROLES:
+            covered, why = as_played(run, role)
+            said[role] = {**said[role], "covered": covered, "why": why}
+        if not feasibility(self.mdp).holds:  # no path is bounded where resets cannot be avoided
+            said["primal"]["most_resets"] = None
+        return said
+
+    def _map(self) -> dict[str, Any] | None:
+        mdp = self.mdp
+        if mdp is None or self.safe is None or mdp.n_states > limits.SHOWN:
+            return None
+        if mdp.layout is not None:
+            rows, cols, cell = mdp.layout.n_rows, mdp.layout.n_cols, mdp.layout.cell
+        else:  # no map: the states in rows
+            cols = math.ceil(math.sqrt(mdp.n_states * 1.6))
+            rows, cell = math.ceil(mdp.n_states / cols), np.arange(mdp.n_states)
+        marks = {"reset": mdp.reset, "start": mdp.start > 0, "restart": mdp.restart > 0, "safe": self.safe}
+        marks |= {"ends": mdp.end_reset & ~mdp.reset, "feasible": self.safe.any(axis=1)}
+        return {
+            "rows": rows,
+            "cols": cols,
+            "cells": cell.tolist(),
+            "real": mdp.layout is not None,
+            "names": list(mdp.state_names),
+            "actions": list(mdp.action_names),
+            **{name: bits(cells) for name, cells in marks.items()},
+            "pay": mdp.reward.max(axis=(0, 2)).round(4).tolist(),
+            "safe_pairs": int(self.safe[~mdp.reset].sum()),
+            "pairs": int((~mdp.reset).sum()) * mdp.n_actions,
+        }
+
+
+def scene_of(spec: dict[str, Any], episodes: int | None = None) -> RunScene:
+    """The scene of a run from its spec and the episodes that it has in the end (default: those that were planned).
+
+    Only a registered problem of bounded size is made again.
+    """
+    return replace(_scene_of(spec), episodes=episodes if episodes != spec["episodes"] else None)
+
+
+def _scene_of(spec: dict[str, Any]) -> RunScene:
+    name = spec["problem"]
+    if name not in problems():
+        why = f"'{name[:80]}' is not a registered problem, and a file never makes code run"
+        return RunScene(spec, None, why, None, None)
+    try:
+        mdp = _model(name, spec["problem_options"], spec["fingerprint"])
+    except ResetFreeError as error:
+        return RunScene(spec, None, str(error), None, None, bounded=False)
+    if mdp is None:
+        return RunScene(spec, None, "the problem has changed since the run was made", None, None)
+    if mdp.n_states * mdp.n_actions * mdp.horizon > limits.TABLE:
+        return RunScene(spec, None, "the problem is too large to be solved here", None, None, bounded=False)
+    solution = solve(mdp, starts=[])
+    return RunScene(spec, mdp, "", solution.value, np.asarray(solution.safe.actions(1)))
+
+
+def _model(name: str, options: Any, expected: str) -> FiniteMDP | None:
+    """The model of a registered problem with bounded options; None if its fingerprint has changed."""
+    made = make(name, **problem_options(name, options))
+    problem = made if isinstance(made, Problem) else made.problem()
+    return model_behind(problem) if fingerprint(problem) == expected else None
+
+
+def bits(array: Any) -> str:
+    """Booleans as text of 0 and 1, row by row.
+
+    >>> bits(np.array([[True, False], [True, True]]))
+    '1011'
+    """
+    flat: bytes = (np.asarray(array, dtype=np.bool_).ravel().astype(np.uint8) + ord("0")).tobytes()
+    return flat.decode()
+
 
 PLAYED = 0.01  # probability from which an action counts as played by a policy
 SERIES = ("regret", "expected", "realised", "predicted", "lam", "pairs", "lived")
@@ -192,3 +320,55 @@ def _table(policy: Any, shape: tuple[int, int]) -> NDArray[np.float64] | None:
     if policy.ndim in (1, 2) and policy.shape[-1] == shape[0] and policy.dtype.kind in "iu":
         return np.asarray(np.eye(shape[1])[np.atleast_2d(policy)])
     return None
+
+
+class PastEpisode(NamedTuple):
+    """An episode of a run: the states that it went through, where there is a map for them."""
+
+    k: int
+    states: NDArray[Any]
+    reset: bool
+    reward: float
+    steps: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data for the page, as the newest episode of a frame."""
+        path = self.states[: limits.HORIZON + 1].tolist()
+        return {"k": self.k, "path": path, "reset": self.reset, "reward": finite(self.reward), "steps": self.steps}
+
+
+def read_past(path: Path, scene: RunScene, k: int) -> PastEpisode | None:
+    """An episode of a run file, None if it is not there; raises RunError if the file is damaged."""
+    with runfile.reading(path) as connection:
+        found = next(iter(runfile.read_played(connection, path, k, k)), None)
+    if found is None:
+        return None
+    episode, n = found.episode, None if scene.mdp is None else scene.mdp.n_states
+    states = episode.states if n is not None else np.zeros(0, dtype=np.int64)
+    good = states.ndim == 1 and states.dtype == np.int64 and (n is None or bool(((states >= 0) & (states < n)).all()))
+    if not good or episode.rewards.dtype != np.float64:
+        raise runfile.damaged(path, ValueError(f"its round {k} cannot be"))
+    reward = float(episode.rewards.sum()) if math.isnan(episode.original_return) else episode.original_return
+    return PastEpisode(k, states, episode.reset, reward, len(episode.actions))
+
+
+def sought(histories: list[History | None], k: Any, seek: str) -> int:
+    """The episode that is meant: `k`, or the nearest one before or after it in which some lane was reset.
+
+    seek: "" for `k` itself, "earlier" or "later".
+    """
+    last = max((one.k for one in histories if one is not None), default=0)
+    if not last:
+        raise InvalidInput("No episode has been played yet.")
+    try:
+        number = int(str(k)[:20])
+    except ValueError as error:
+        raise InvalidInput(f"The 'k' of the request must be a whole number. Got '{str(k)[:20]}' instead.") from error
+    whole(number, "'k' of the request", 1, last)
+    if seek not in ("", "earlier", "later"):
+        raise InvalidInput(f"The 'seek' of the request must be 'earlier' or 'later'. Got '{seek[:20]}' instead.")
+    if not seek:
+        return number
+    reset_rounds = np.unique(np.concatenate([one.reset_rounds() for one in histories if one is not None]))
+    beyond = reset_rounds[reset_rounds < number][-1:] if seek == "earlier" else reset_rounds[reset_rounds > number][:1]
+    return int(beyond[0]) if len(beyond) else number

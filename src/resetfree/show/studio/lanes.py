@@ -21,10 +21,8 @@ from resetfree.runs.file.ledger import read, read_episodes_of, read_spec_of
 from resetfree.runs.learn import Stopped, fulfil
 from resetfree.runs.stuck import STUCK, requested_after
 from resetfree.show.studio import limits
-from resetfree.show.studio.frames import History, Picture
+from resetfree.show.studio.frames import History, PastEpisode, Picture, RunScene, read_past, scene_of
 from resetfree.show.studio.operators import Desk
-from resetfree.show.studio.past import PastEpisode, read_past
-from resetfree.show.studio.scenes import RunScene, scene_of
 from resetfree.studies.trial import NamedTrial
 
 WORKS = 0.01  # seconds of learning after which the thread yields to the server and to other lanes
@@ -201,7 +199,9 @@ class Live:
         episode = this.episode
         v_r, v_c = this.exact or (math.nan, math.nan)
         reward, steps = float(episode.rewards.sum()), len(episode.actions)
-        self.history.add(this.s1, this.lam, episode.reset, v_r, v_c, this.plan.v_c, reward, steps)
+        self.history.add(
+            this.s1, this.lam, episode.reset, v_r=v_r, v_c=v_c, v_c_hat=this.plan.v_c, reward=reward, steps=steps
+        )
         if len(self.picture.visits):
             self.picture.note(episode.states, episode.reset)
             self._recent.append(PastEpisode(this.k, episode.states.copy(), bool(episode.reset), reward, steps))

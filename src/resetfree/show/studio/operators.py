@@ -20,8 +20,8 @@ from resetfree.core.errors import RunError
 from resetfree.core.system import NOFOLLOW, NONBLOCK, owned
 from resetfree.core.web_guard import TOKEN
 from resetfree.problems.operators import Answer, Request
+from resetfree.problems.operators.channel import accept, as_json, check_reply, sentence
 from resetfree.problems.operators.http import LARGEST
-from resetfree.problems.operators.messages import accept, as_json, check_reply, sentence
 
 ADDRESS = re.compile(r"http://127\.0\.0\.1:([1-9][0-9]{0,4})")
 WAIT = 2.0  # seconds for an answer of another process

@@ -21,8 +21,7 @@ from resetfree.core.errors import InvalidInput
 from resetfree.core.web_guard import LOOPBACK, PortNumber
 from resetfree.show.studio import limits
 from resetfree.show.studio.app import Studio
-from resetfree.show.studio.catalogue import catalogue
-from resetfree.show.studio.drawing import TEMPLATES, check
+from resetfree.show.studio.catalogue import TEMPLATES, catalogue, check_grid
 from resetfree.show.studio.security import Protocol
 
 SWITCH = 0.001  # seconds after which a learning thread yields to the server
@@ -88,7 +87,7 @@ def _save(studio: Studio, late: Callable[[str], None] | None) -> None:
 def warm_up() -> None:
     """Do in advance what takes a second the first time: discovering players, loading kernels."""
     catalogue()
-    check(TEMPLATES["bridge"])
+    check_grid(TEMPLATES["bridge"])
 
 
 class Server(uvicorn.Server):

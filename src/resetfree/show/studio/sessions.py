@@ -1,11 +1,16 @@
-"""Games of this process: one or two lanes on the same problem with the same random numbers, each in a run file."""
+"""Games of this process: one or two lanes on the same problem with the same random numbers, each in a run file.
+
+All watchers of a game share its frames: each is made and encoded once, and a slow watcher gets fewer of them.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
-from collections.abc import Mapping
-from typing import Any
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, NamedTuple, TypeAlias
 
 from resetfree.core.arguments import whole
 from resetfree.core.errors import InvalidInput, RunError
@@ -14,17 +19,27 @@ from resetfree.players import BASES, discover
 from resetfree.players import settings as defaults_of
 from resetfree.problems.registry import make
 from resetfree.runs.file.ledger import read_episodes_of, read_spec_of
-from resetfree.show.studio import drawing, limits
-from resetfree.show.studio.catalogue import player_settings, problem_options
+from resetfree.show.studio import limits
+from resetfree.show.studio.background import background
+from resetfree.show.studio.catalogue import (
+    BY_HAND,
+    DRAWN,
+    GameRequest,
+    LanePlayers,
+    options_of,
+    player_settings,
+    problem_options,
+)
 from resetfree.show.studio.files import SIDES, RunFolder
+from resetfree.show.studio.following import Following
+from resetfree.show.studio.frames import RunScene
 from resetfree.show.studio.lanes import Gate, LaneRequest, Live
-from resetfree.show.studio.page_requests import GameRequest, LanePlayers
 from resetfree.studies.trial import NamedPlayers, Trial, stored_settings
 
 FIRST_ROUND = 120.0  # seconds to wait for it: kernels may have to be compiled
 
 
-class Session:
+class GameSession:
     """Lanes behind one gate; a page watches it."""
 
     def __init__(self, name: str, wanted: list[LaneRequest], folder: RunFolder, pace: float, paused: bool) -> None:
@@ -93,11 +108,11 @@ class Sessions:
 
     def __init__(self, folder: RunFolder) -> None:
         self.folder = folder
-        self._all: dict[str, Session] = {}
+        self._all: dict[str, GameSession] = {}
         self._lock = threading.Lock()
         self._ending = False
 
-    def get(self, name: str) -> Session | None:
+    def get(self, name: str) -> GameSession | None:
         """A session that is in memory."""
         with self._lock:
             return self._all.get(name)
@@ -107,14 +122,14 @@ class Sessions:
         with self._lock:
             return {name: session.active for name, session in self._all.items()}
 
-    def start(self, request: Any) -> Session:
+    def start(self, request: Any) -> GameSession:
         """Start the game that a request of the page describes."""
         wanted, pace, paused = parse_request(request)
         players = " vs ".join(one.trial.players.primal for one in wanted)
         with self.folder.reserved(f"{wanted[0].trial.problem}-{players}") as name:
             return self._begin(name, wanted, pace, paused)
 
-    def resume(self, name: str, pace: float, paused: bool) -> Session:
+    def resume(self, name: str, pace: float, paused: bool) -> GameSession:
         """Resume a game whose files are in the folder."""
         return self._begin(
             name,
@@ -123,7 +138,7 @@ class Sessions:
             paused,
         )
 
-    def end(self) -> list[Session]:
+    def end(self) -> list[GameSession]:
         """End every session after its current episode and start no more; returns those that are still active."""
         with self._lock:
             self._ending = True
@@ -137,8 +152,8 @@ class Sessions:
         for session in self.end():
             session.stop()
 
-    def _begin(self, name: str, wanted: list[LaneRequest], pace: float, paused: bool) -> Session:
-        session = Session(name, wanted, self.folder, pace, paused)
+    def _begin(self, name: str, wanted: list[LaneRequest], pace: float, paused: bool) -> GameSession:
+        session = GameSession(name, wanted, self.folder, pace, paused)
         with self._lock:
             before = self._all.get(name)
             if self._ending:
@@ -187,8 +202,8 @@ def pace_of(pace: float) -> float:
 
 def _problem(given: GameRequest) -> tuple[str, dict[str, Any]]:
     if given.grid is not None:
-        options = drawing.options_of(given.grid)
-        name = drawing.BY_HAND if given.by_hand else drawing.DRAWN
+        options = options_of(given.grid)
+        name = BY_HAND if given.by_hand else DRAWN
     else:
         if given.by_hand:
             raise InvalidInput("Resets by hand need a drawn grid. Got a registered problem instead.")
@@ -220,3 +235,110 @@ def resumed(spec: Mapping[str, Any]) -> LaneRequest:
     players = NamedPlayers(spec["primal"]["name"], spec["dual"]["name"], spec["feedback"], None, settings)
     episodes = whole(spec["episodes"], "number of episodes", 1, limits.EPISODES)
     return LaneRequest(Trial(spec["problem"], options, players, episodes, spec["seed"]), resume=True)
+
+
+View: TypeAlias = GameSession | Following
+CURVES = 0.4  # seconds between two frames that carry curves
+HEARTBEAT = 5.0  # seconds after which an idle stream sends a sign of life
+
+
+class Sent(NamedTuple):
+    """A message to all watchers, and its sequence number."""
+
+    number: int
+    data: bytes
+
+
+class FrameChannel:
+    """One game and its watchers. Used in the event loop only; views are read in a thread.
+
+    Nothing is queued: a watcher takes the newest frame, and before that the newest one with curves, if it is another.
+    """
+
+    def __init__(self, view: View, over: Callable[[], bool]) -> None:
+        self.view, self._over = view, over
+        self._watchers, self._number = 0, 0
+        self._newest: dict[str, Sent] = {}  # the newest frame with curves, the newest one, the newest sign of life
+        self._changed = asyncio.Event()
+        self.ended = False
+        self._task: asyncio.Task[None] | None = None
+        self._stage: list[RunScene | None] = []
+        self._scene = b""
+
+    def join(self) -> None:
+        """Add a watcher; frames are made while there is one."""
+        self._watchers += 1
+        if self._task is None:
+            self._task = asyncio.create_task(self._make())
+
+    def leave(self) -> bool:
+        """Remove a watcher; returns whether it was the last."""
+        self._watchers -= 1
+        if self._watchers == 0:
+            self.end()
+        return self._watchers == 0
+
+    def end(self) -> None:
+        """End every stream."""
+        self.ended = True
+        self._changed.set()
+        if self._task is not None:
+            self._task.cancel()
+
+    async def stream(self) -> AsyncIterator[bytes]:
+        """The messages to one watcher, as fast as it reads them."""
+        yield await background(self.scene)
+        seen = 0
+        while not self.ended:
+            for one in self.since(seen):
+                seen = one.number
+                yield one.data
+            if not self.since(seen) and not self.ended:
+                await self._changed.wait()
+
+    def since(self, seen: int) -> list[Sent]:
+        """Messages after number `seen`: at most the newest of each kind."""
+        fresh = {one.number: one for one in self._newest.values() if one.number > seen}
+        return [fresh[number] for number in sorted(fresh)]
+
+    def scene(self) -> bytes:
+        """The constant part of the view, encoded; made again only if it has changed."""
+        stage = [lane.scene for lane in self.view.lanes]
+        if stage != self._stage or not self._scene:
+            self._scene, self._stage = _event("scene", self.view.scene()), stage
+        return self._scene
+
+    async def _make(self) -> None:
+        """Publish a frame whenever there is something new."""
+        view, seen, drawn, sent, owed = self.view, -1, 0.0, time.monotonic(), True
+        try:
+            while not self._over():
+                if isinstance(view, Following):
+                    await background(view.poll)
+                now = time.monotonic()
+                due = now - drawn >= CURVES
+                if view.version != seen or (owed and due):
+                    seen, frame = await background(self._frame, due)
+                    sent, owed, drawn = now, not due, now if due else drawn
+                    self._publish(frame, "newest", *(("curves",) if due else ()))
+                elif now - sent >= HEARTBEAT:
+                    sent = now
+                    self._publish(b": still here\n\n", "life")
+                await asyncio.sleep(1.0 / limits.FRAMES)
+        finally:
+            self.ended = True
+            self._changed.set()
+
+    def _frame(self, curves: bool) -> tuple[int, bytes]:
+        made = self.view.frame(curves)
+        return made["version"], _event("frame", made)
+
+    def _publish(self, data: bytes, *kinds: str) -> None:
+        self._number += 1
+        self._newest.update(dict.fromkeys(kinds, Sent(self._number, data)))
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+
+def _event(kind: str, data: Any) -> bytes:
+    return f"event: {kind}\ndata: {json.dumps(data, allow_nan=False, separators=(',', ':'))}\n\n".encode()

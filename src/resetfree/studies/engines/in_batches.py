@@ -22,16 +22,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.drafts import drafted, lacks_room
 from resetfree.core.errors import InvalidInput, ResetFreeError
+from resetfree.core.files import drafted, lacks_room
 from resetfree.problems.world import World
-from resetfree.runs.file.columns import COLUMNS, columns_of_row
 from resetfree.runs.file.ledger import Ledger
+from resetfree.runs.file.recorded import COLUMNS, columns_of_row
 from resetfree.runs.file.runfile import Checkpoint
 from resetfree.runs.setup import Setup
 from resetfree.runs.tracking import track_columns
 from resetfree.runs.tracking.tracker import best_values
-from resetfree.studies.engines.batched import faster_engine
+from resetfree.studies.engines import batched
 from resetfree.studies.engines.runner import Outcome, Outcomes
 from resetfree.studies.folder import SweepFolder
 from resetfree.studies.trial import TrialJob
@@ -90,7 +90,7 @@ def choose_batches(queue: deque[TrialJob], *, everything: bool) -> tuple[list[Tr
     chosen = []
     for group in groups.values():
         first, rows = group[0][0], sum(len(jobs) for _, jobs in group)
-        faster = first.world.mdp is not None and faster_engine(rows, first.primal, first.dual) == "batched"
+        faster = first.world.mdp is not None and batched.faster_engine(rows, first.primal, first.dual) == "batched"
         chosen += [group] if everything or faster else []
     taken = {job.trial.id for group in chosen for _, jobs in group for job in jobs}
     left = [job for job in queue if job.trial.id not in taken]
@@ -185,8 +185,6 @@ def _cut(group: Sequence[tuple[Setup, list[TrialJob]]]) -> Iterator[TrialBatch]:
 
 def _play(batch: TrialBatch) -> tuple[Arrays, float]:
     """All rounds of a batch, [rows, K] per column, and the seconds they took; resumes from its saved rounds."""
-    from resetfree.studies.engines.batched import BatchStopped, play_batch
-
     first, place = batch.setups[0], batch.place
     mdp, spec = first.world.mdp, first.spec
     if mdp is None:
@@ -201,7 +199,7 @@ def _play(batch: TrialBatch) -> tuple[Arrays, float]:
 
         interrupted = False
         try:
-            played = play_batch(
+            played = batched.play_batch(
                 mdp,
                 [setup.primal for setup in batch.setups],
                 [setup.dual for setup in batch.setups],
@@ -212,7 +210,7 @@ def _play(batch: TrialBatch) -> tuple[Arrays, float]:
                 progress=pause,
                 resume=state,
             )
-        except BatchStopped as stopped:
+        except batched.BatchStopped as stopped:
             played, interrupted = stopped.batch, not isinstance(stopped.__cause__, _Pause)
         except InvalidInput:
             if state is None:

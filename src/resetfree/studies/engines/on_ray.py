@@ -19,10 +19,9 @@ from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
 from resetfree.core.errors import ResetFreeError
+from resetfree.core.extras import WAIT, first_line, import_ray, joined
 from resetfree.core.interrupts import SLICE
-from resetfree.core.ray_cluster import WAIT, first_line, import_ray, joined
-from resetfree.studies.engines.local import Local
-from resetfree.studies.engines.runner import J, Job, Outcome, Outcomes
+from resetfree.studies.engines.runner import J, Job, Local, Outcome, Outcomes
 from resetfree.studies.workers import Child
 
 RETRIES = 20  # deaths of workers and nodes after which a trial fails

@@ -1,16 +1,20 @@
-"""The interface of engines: a runner plays jobs, wherever and with however many processes; and their progress."""
+"""The interface of engines, and the local one: a runner plays jobs, wherever and with however many processes.
+
+Locally a process per core; a killed one loses at most the rounds since its last commit.
+"""
 
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from resetfree.core.errors import ResetFreeError, RunError
+from resetfree.studies.workers import Workers, stopping
 
 # "busy": another process is writing its file, so it is retried; "stopped": ended on request, and saved; "lost": not
 # played because of a full disk, a lost cluster or the like, which is not a failure of the job: it remains to be played.
@@ -136,3 +140,46 @@ class InProcess:
 
     def close(self) -> None:
         """Nothing to close."""
+
+
+MOST_DEATHS = 5  # of the process of one job, after which the job fails
+
+
+class Local(Generic[J]):
+    """A pool of processes, ended by `close`.
+
+    limit: seconds that a job may take; one that takes longer is killed, and fails.
+    deaths: number of deaths of its process after which a job fails; before, it is retried (default: MOST_DEATHS).
+    """
+
+    def __init__(self, processes: int, limit: float | None = None, deaths: int | None = None) -> None:
+        self._limit, self._deaths = limit, MOST_DEATHS if deaths is None else deaths
+        self._workers: Workers[J, Outcome] = Workers(processes, _work, limit=limit, overdue=self._overdue)
+
+    def play(self, jobs: deque[J]) -> Outcomes[J]:
+        """Outcomes in order of completion; a job whose process died is retried."""
+        deaths: Counter[str] = Counter()
+        for job, outcome in self._workers.do(jobs):
+            if outcome is None:
+                deaths[job.id] += 1
+                if deaths[job.id] < self._deaths:
+                    jobs.append(job)
+                    continue
+                why = f"The process that played the trial was killed {self._deaths} times, perhaps for memory."
+                outcome = job.failed(RunError(why))
+            elif outcome.status == "busy":
+                jobs.append(job)
+                continue
+            yield job, outcome
+
+    def close(self) -> None:
+        """Save the running jobs, and end the processes."""
+        self._workers.__exit__()
+
+    def _overdue(self, job: J) -> Outcome:
+        why = f"The trial took longer than its time limit of {self._limit:g} seconds, and was ended."
+        return job.failed(RunError(f"{why} {job.again}"))
+
+
+def _work(job: J) -> Outcome:
+    return Outcome("stopped") if stopping() else job.play(stopping)

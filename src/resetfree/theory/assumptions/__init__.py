@@ -6,12 +6,18 @@ from numpy.typing import ArrayLike
 
 from resetfree.core.errors import NotCertifiable
 from resetfree.problems.continuum import Continuum
-from resetfree.problems.finite.findings import AssumptionReport, Finding
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.finite.safety import close, feasibility, largest_closed_set, reachable_starts, unsafe_pairs
+from resetfree.problems.finite.safety import (
+    AssumptionReport,
+    Finding,
+    close,
+    feasibility,
+    largest_closed_set,
+    reachable_starts,
+    unsafe_pairs,
+)
 from resetfree.theory.assumptions.linearity import linearity
-from resetfree.theory.assumptions.multipliers import dual_class
-from resetfree.theory.assumptions.on_continuum import check_continuum
+from resetfree.theory.assumptions.multipliers import check_continuum, dual_class
 
 __all__ = [
     "AssumptionReport",

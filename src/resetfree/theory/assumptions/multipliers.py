@@ -1,4 +1,4 @@
-"""The smallest ball of linear multiplier functions that contains an optimal one.
+"""The dual class: which multiplier functions contain lambda*, and the assumptions on a continuum of states.
 
 Legend: xi [S, d] features of starts; I the starts; lambda_hat(s) the smallest optimal multiplier of s; theta [d] with
 <xi(s), theta> >= lambda_hat(s) + 1 on I and >= 0 at every state, reset states too: the conditions of the paper's U, and
@@ -16,11 +16,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from resetfree.core import arguments
 from resetfree.core.arrays import Floats
-from resetfree.problems.finite.findings import Finding
+from resetfree.problems.continuum import Continuum
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.finite.safe_sets import safe_sets
-from resetfree.problems.finite.safety import reachable_starts
+from resetfree.problems.finite.safety import AssumptionReport, Finding, reachable_starts, safe_sets
 from resetfree.theory.assumptions.linearity import known_features
+from resetfree.theory.oracle import nodes
 from resetfree.theory.oracle.dynamic_programming import solve
 from resetfree.theory.sets import norm
 
@@ -199,3 +199,49 @@ def _fitted(
     )  # lambda* = lambda_hat + 1 exactly, as the paper writes it
     sentence = f"The least B is {detail['B']:.9g} (d = {xi.shape[1]}); {literal}.{note}"
     return Finding("dual class", True, sentence, None, detail)
+
+
+ROUNDING = 1e-9
+EXACT = 5  # nodes in a tenth of a coordinate that integrate the densities exactly
+
+
+def check_continuum(mdp: Continuum) -> AssumptionReport:
+    """Feasibility, linearity and the dual class of constant multipliers.
+
+    >>> import resetfree as rf
+    >>> print(check_continuum(rf.make("continuous-linear-v0", dimension=2)))
+    Assumptions of 'continuous-linear-v0'
+      feasibility: holds. Action 0 never falls, so every state of the continuum admits a reset-free policy.
+      linearity: holds. Features lie in the simplex and lead to 3 distributions and the reset state; d = 4.
+      dual class: holds. With xi = 1 the least B is the largest lambda_hat + 1 = 8.68174778.
+    """
+    return AssumptionReport(mdp.name, (feasible(mdp), linear(mdp), constant_multipliers(mdp)))
+
+
+def feasible(mdp: Continuum) -> Finding:
+    """Whether some action never falls, at any node: then no state is a dead end."""
+    fall = mdp.rows(nodes.rule(mdp).x)[..., -1].max(axis=0)
+    if fall[0] > 0:
+        return Finding("feasibility", False, f"Action 0 falls with a probability of up to {fall[0]:.6g}.")
+    return Finding(
+        "feasibility", True, "Action 0 never falls, so every state of the continuum admits a reset-free policy."
+    )
+
+
+def linear(mdp: Continuum) -> Finding:
+    """Whether phi lies in the simplex and every nu_j is a distribution; then |phi| <= 1 and |mu| <= sqrt(d)."""
+    at = nodes.rule(mdp, EXACT)
+    total = at.volume @ mdp.densities(at.x)
+    off = float(np.abs(total - 1.0).max(initial=0.0))
+    if at.phi.min() < 0 or np.abs(at.phi.sum(axis=-1) - 1).max() > ROUNDING or off > ROUNDING:
+        why = f"Features leave the simplex, or a component has a mass that differs from 1 by {off:.3g}."
+        return Finding("linearity", False, why)
+    why = f"Features lie in the simplex and lead to {mdp.d - 1} distributions and the reset state; d = {mdp.d}."
+    return Finding("linearity", True, why)
+
+
+def constant_multipliers(mdp: Continuum) -> Finding:
+    """The least B for xi = 1: the largest lambda_hat + 1."""
+    top = nodes.solve(mdp).largest_multiplier + 1.0
+    why = f"With xi = 1 the least B is the largest lambda_hat + 1 = {top:.9g}."
+    return Finding("dual class", True, why, detail={"B": top, "largest_lambda_star": top})

@@ -1,16 +1,20 @@
-"""Whether the columns of a run are those of a game, and those that were written: claims about the record itself."""
+"""What claims read of a run: its columns, the ages of its plans and the statements of its players, checked."""
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.certificate import Certificate
+from resetfree.game.capabilities import PlanAges
+from resetfree.game.contract import depends_on_length
 from resetfree.problems.continuum import Continuum, inside_continuum
 from resetfree.problems.contract import Intervention, Note, Problem
 from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.theory.delay import before_resets, delays
 from resetfree.theory.regret import Rounds, Solved
 
 TOLERANCE = 1e-9  # per unit of what is summed
@@ -90,7 +94,7 @@ class Record(Protocol):
         """A player, made again from its name and settings; raises NotCertifiable where it cannot be."""
 
 
-def record(run: Record) -> list[Certificate]:
+def record_claims(run: Record) -> list[Certificate]:
     """The columns are those of a game: starts follow ends, and the dual player's signal is its feedback."""
     c, n = run.columns, len(run)
     found = []
@@ -138,3 +142,149 @@ def count_rounds(claim: str, wrong: Any) -> Certificate:
     rounds = np.flatnonzero(wrong)
     where = f"round {rounds[0] + 1}" if len(rounds) else None
     return Certificate(claim, len(rounds), 0.0, 0.0, "==", witness=where, status="checked")
+
+
+NOWHERE = -1  # the whole number that stands for an end where a reset must be performed first
+
+
+def plan_ages(run: Record) -> PlanAges | None:
+    """The ages of its plans; None for a run without delay, whose plans are always new.
+
+    Raises InvalidInput for plans that rest on rounds which were not over.
+    """
+    c = run.columns
+    if "based_on" not in c:
+        return None
+    late, on = delays(c["based_on"]), c["based_on"].astype(np.int64)
+    starts = made_for(c["s1"], c["next_start"], c["reset"])
+    if starts.dtype == object:
+        own = np.array([np.array_equal(starts[j], s) for j, s in zip(on, c["s1"], strict=True)], dtype=np.bool_)
+    else:
+        own = starts[on] == c["s1"]
+    return PlanAges(on, late, starts, own)
+
+
+def made_for(s1: NDArray[Any], ends: NDArray[Any], reset: NDArray[Any]) -> NDArray[Any]:
+    """[K] by j = 0 .. K - 1: the start that the plan of j is made for.
+
+    The first start; then where round j ended, or, where a reset had to be performed first, the start of the newest life
+    (of the newest round that began after a reset, or of round 1).
+
+    >>> made_for(np.array([7, 3, 5, 4]), np.array([3, -1, 4, 2]), np.array([False, True, False, False])).tolist()
+    [7, 3, 7, 4]
+    """
+    found, n = s1.copy(), len(s1)
+    life = np.maximum.accumulate(np.where(np.append(True, reset[:-1])[:n], np.arange(n), 0))
+    if ends.dtype == object:
+        nowhere = np.array([end is None for end in ends], dtype=np.bool_)
+    else:
+        nowhere = ends == NOWHERE if ends.dtype.kind in "iu" else np.isnan(ends)
+    found[1:] = np.where(nowhere, s1[life], ends)[:-1]
+    return found
+
+
+def held_actions(run: Record) -> str:
+    """Why claims about what policies did say nothing of this run; empty if every action was the plan's.
+
+    Where a deadline is missed the last action is held, or a fallback acts: what happened is not the plan's doing.
+    """
+    missed = np.flatnonzero(run.columns.get("missed", 0))
+    if not len(missed):
+        return ""
+    return f"deadlines were missed in {len(missed)} rounds (first in round {missed[0] + 1}): not only the plans acted"
+
+
+def age_claims(run: Record) -> list[Certificate]:
+    """That plans rest on the past and on every reset: what a game with delay promises; none for other runs."""
+    if "based_on" not in run.columns:
+        return []
+    on, reset = run.columns["based_on"], run.columns["reset"]
+    wrong = (on < np.maximum.accumulate(np.append(0, on))[:-1]) | (on > np.arange(len(on)))
+    past = "every plan rests on rounds that were over, and none is older than the one before (rounds in which it is)"
+    rests = "after every reset the plan rests on it (rounds in which it does not)"
+    return [count_rounds(past, wrong), count_rounds(rests, before_resets(on, reset))]
+
+
+ROLES: tuple[Literal["primal"], Literal["dual"]] = ("primal", "dual")
+COMPARED = ("covered", "constants", "most_resets")  # `why` is wording, which a later version may improve
+SIZES = ("horizon", "n_states", "persistent")  # properties of the problem that a spec repeats
+CLAIM = "what the record says of its players and its problem is what they say (entries that differ)"
+UNKNOWN = "the player cannot be made again to state what is proved of it: "
+ROUNDING = 1e-9  # relative, between the machines that a run was made and is certified on
+
+
+def known_player(run: Record, role: Literal["primal", "dual"]) -> Any:
+    """A player of the run, made again; None if its statement is unknown."""
+    return None if run.statements[role]["why"].startswith(UNKNOWN) else run.player_again(role)
+
+
+def past_plan(run: Record, role: Literal["primal", "dual"]) -> str:
+    """Why what is proved of a player ends with the episodes that were planned; empty if it does not, or all are."""
+    planned, player = run.spec["episodes"], known_player(run, role)
+    if len(run) <= planned or player is None:
+        return ""
+    if not depends_on_length(player, run.problem_again(), planned, len(run)):
+        return ""
+    return (
+        f"the constants of '{run.spec[role]['name']}' are those for the {planned} episodes that were planned, and "
+        f"tuned from episode {planned + 1} on"
+    )
+
+
+def began_with(run: Record) -> str:
+    """Why nothing is proved of what the primal player learned from data before the first round; empty without data."""
+    about = run.spec.get("data")
+    if about is None:
+        return ""
+    return f"it began with {about['episodes']} episodes of data, which no theorem covers"
+
+
+def as_played(run: Record, role: Literal["primal", "dual"]) -> tuple[bool, str]:
+    """Whether a theorem covers a player in every round of the run, and why: its statement is about what was planned."""
+    said, primal = run.statements[role], role == "primal"
+    outside = next((one.k for one in run.notes if one.tuned), None) if primal else None
+    lost = [began_with(run) if primal else "", past_plan(run, role)]
+    lost += [] if outside is None else [f"the theorem is for rewards in [0, 1], which episode {outside} left"]
+    if not said["covered"] or not any(lost):
+        return said["covered"], said["why"]
+    return False, f"{'; '.join(filter(None, lost))}. Otherwise: {said['why']}"
+
+
+def unknown_cap(run: Record, claim: str) -> list[Certificate]:
+    """A claim about `most_resets` that cannot be checked: the file has such a number, and the player is unknown."""
+    why, named = run.statements["primal"]["why"], run.spec["statements"]["primal"].get("most_resets")
+    return [Certificate.not_applicable(claim, why)] if named is not None and why.startswith(UNKNOWN) else []
+
+
+def as_recorded(run: Record) -> Certificate:
+    """Whether recorded and remade statements agree; if not, the file was edited or written by another version."""
+    differ: list[str] = []
+    for role in ROLES:
+        stated, read = run.statements[role], run.spec["statements"][role]
+        if stated["why"].startswith(UNKNOWN):
+            return Certificate.not_applicable(CLAIM, stated["why"])
+        for entry in COMPARED:
+            ours, theirs = stated[entry], read.get(entry)
+            if not isinstance(ours, dict) or not isinstance(theirs, dict):
+                differ += [] if _same(ours, theirs) else [f"{role}.{entry}"]
+                continue
+            keys = [key for key in {**ours, **theirs} if key not in ours or key not in theirs]
+            keys += [key for key in ours if key in theirs and not _same(ours[key], theirs[key])]
+            differ += [f"{role}.{entry}.{key}" for key in keys]
+    problem = run.problem_again()
+    differ += [size for size in SIZES if run.spec[size] != getattr(problem, size)]
+    differ += ["n_actions"] if run.spec["n_actions"] != problem.actions.n else []  # None for a box
+    bounds = [getattr(run.player_again(role), "B", None) for role in reversed(ROLES)]
+    differ += [] if run.spec["B"] == next((B for B in bounds if B is not None), None) else ["B"]
+    why = "what is proved is taken from the players" + (
+        "; the file was edited, or written by another version of resetfree" if differ else ""
+    )
+    where = ", ".join(differ[:3]) or None
+    detail = {"differ": differ}
+    return Certificate(CLAIM, len(differ), 0.0, 0.0, "==", witness=where, detail=detail, status="checked", why=why)
+
+
+def _same(one: Any, other: Any) -> bool:
+    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in (one, other)):
+        return math.isclose(one, other, rel_tol=ROUNDING)
+    return type(one) is type(other) and bool(one == other)

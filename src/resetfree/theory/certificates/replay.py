@@ -26,9 +26,8 @@ from resetfree.game.contract import DualPlayer, Plan, Round
 from resetfree.problems.continuum import Continuum
 from resetfree.problems.contract import Episode, Problem
 from resetfree.theory.assumptions import dual_class, reachable_starts
-from resetfree.theory.assumptions.on_continuum import constant_multipliers
-from resetfree.theory.certificates.plan_ages import plan_ages
-from resetfree.theory.certificates.record import Record
+from resetfree.theory.assumptions.multipliers import constant_multipliers
+from resetfree.theory.certificates.record import Record, plan_ages
 
 SLACK = 1e-9  # relative, what rounding may do to a norm
 

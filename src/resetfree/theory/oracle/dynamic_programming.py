@@ -18,7 +18,7 @@ from resetfree.core.arrays import Bools, Floats
 from resetfree.core.errors import AssumptionViolated, InvalidInput
 from resetfree.problems.finite import backward as planning
 from resetfree.problems.finite.mdp import FiniteMDP, check_model
-from resetfree.problems.finite.safe_sets import SafeSets, safe_sets
+from resetfree.problems.finite.safety import SafeSets, safe_sets
 from resetfree.problems.finite.tabular_policy import check_policy
 from resetfree.theory.oracle import extended_range
 

@@ -14,8 +14,8 @@ from typing import NamedTuple, TypeAlias
 
 from numpy.typing import ArrayLike
 
+from resetfree.core.arrays import simplest_fraction
 from resetfree.core.errors import AssumptionViolated, InvalidInput, NotCertifiable
-from resetfree.core.rational import simplest_fraction
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.tabular_policy import check_policy
 

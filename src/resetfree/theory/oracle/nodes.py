@@ -39,7 +39,7 @@ LATTICE = {1: 33, 2: 9, 3: 3}  # by D: points in a tenth at which largest multip
 
 
 @dataclass(frozen=True, eq=False)
-class Rule:
+class NodeRule:
     """Nodes, and what a problem is there."""
 
     mdp: Continuum
@@ -50,12 +50,12 @@ class Rule:
     phi: Floats  # [N, A, d]
 
     @cached_property
-    def finer(self) -> Rule:
+    def finer(self) -> NodeRule:
         """Twice as many nodes in every coordinate."""
         return rule(self.mdp, 2 * self.per_cell)
 
     @cached_property
-    def coarser(self) -> Rule:
+    def coarser(self) -> NodeRule:
         """Half as many nodes in every coordinate."""
         return rule(self.mdp, max(self.per_cell // 2, 1))
 
@@ -64,7 +64,7 @@ class Rule:
         return np.asarray(ahead @ self.mass)
 
 
-def rule(mdp: Continuum, per_cell: int | None = None) -> Rule:
+def rule(mdp: Continuum, per_cell: int | None = None) -> NodeRule:
     """The rule with so many nodes in every tenth of every coordinate (default: by the number of dimensions).
 
     >>> import resetfree as rf
@@ -80,7 +80,7 @@ def rule(mdp: Continuum, per_cell: int | None = None) -> Rule:
     states = _grid(points, mdp.dimension)
     volume = _grid(sides, mdp.dimension).prod(axis=1)
     mass = volume[:, None] * mdp.densities(states)
-    return Rule(mdp, n, states, volume, mass=mass / mass.sum(axis=0), phi=mdp.rows(states))
+    return NodeRule(mdp, n, states, volume, mass=mass / mass.sum(axis=0), phi=mdp.rows(states))
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +90,7 @@ class NodeSolution:
     Paper: pi*, hat lambda, V_{r,1}^{pi*}.
     """
 
-    rule: Rule = field(repr=False)
+    rule: NodeRule = field(repr=False)
     weights: Floats  # [H, d] w_h
 
     @property
@@ -144,7 +144,9 @@ class NodeSolution:
         coarse = solve(self.mdp, self.rule.coarser)
         value, n = self.value(x), len(x)
         error = float(np.abs(value - coarse.value(x)).max(initial=0.0))
-        return AtStarts(self, np.ones(n, dtype=np.bool_), value, np.zeros(n), self.lambda_hat(x), error)
+        return AtStarts(
+            self, np.ones(n, dtype=np.bool_), value, np.zeros(n), lambda_hat=self.lambda_hat(x), error=error
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +180,7 @@ class AtStarts:
         return self.whole.value(states)
 
 
-def solve(mdp: Continuum, at: Rule | None = None) -> NodeSolution:
+def solve(mdp: Continuum, at: NodeRule | None = None) -> NodeSolution:
     """Backward induction on d weights; at: the rule (default: `rule(mdp)`).
 
     >>> import resetfree as rf
@@ -214,7 +216,7 @@ class NodeValues:
         return v_r, v_c
 
 
-def evaluate(mdp: Continuum, policy: Rows, at: Rule | None = None) -> NodeValues:
+def evaluate(mdp: Continuum, policy: Rows, at: NodeRule | None = None) -> NodeValues:
     """V_r and V_c of a policy; raises InvalidInput if its rows are no distributions."""
     here = rule(mdp) if at is None else at
     reward_weights = np.tile(mdp.omega, (mdp.horizon, 1))

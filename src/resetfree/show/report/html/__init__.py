@@ -1,8 +1,8 @@
 """The report: run files in, one self-contained HTML file out. It reads run files only, and names no player.
 
-Data flow: `groups` (run files, grouped by their specs) -> `series` (the shown points of a curve) -> figures
-(`learning_curves`, `timing`, `players`, `maps`, `comparing`, each a `Drawing`) and `html_tables` -> `page` ->
-`assembling`.
+Data flow: `groups` (run files, grouped by their specs, and the bounds of theorems for them) -> `figures` (points of a
+curve, a `Drawing`) -> `headline` (the result, and groups compared), `learning_curves`, `players`, `maps`, `films` and
+`html_tables` -> `page` (sections and HTML) -> `build_report`.
 """
 
 from resetfree.show.report.html.build_report import WrittenReport, write_report

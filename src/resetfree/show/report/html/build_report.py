@@ -11,15 +11,15 @@ from typing import Any
 from resetfree.core.arguments import is_special
 from resetfree.core.errors import InvalidInput, RunError
 from resetfree.show.report import style
-from resetfree.show.report.html import before_resets, comparing, danger, films, maps, page, players, timing
+from resetfree.show.report.html import films, maps, page, players
 from resetfree.show.report.html import html_tables as tables
 from resetfree.show.report.html import learning_curves as learning
 from resetfree.show.report.html.figures import Drawing
 from resetfree.show.report.html.films import FilmOfRun
 from resetfree.show.report.html.groups import Collection, Group, collect
-from resetfree.show.report.html.headline import headline, number
+from resetfree.show.report.html.headline import by_problem, comparison_figures, headline, number, standings
 from resetfree.show.report.html.headline import name as headline_name
-from resetfree.show.report.html.phrases import Markup, join, tag
+from resetfree.show.report.html.page import Markup, join, tag
 
 MARK = b'<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy"'
 DETAILED = 4  # groups up to which every figure of each is drawn by default
@@ -131,7 +131,7 @@ def build(found: Collection, details: bool, film: bool | None = False) -> tuple[
     drawn: list[Drawing] = []
     contents: dict[str, str] = {}
     body: list[Markup] = []
-    comparable = comparing.by_problem(groups)
+    comparable = by_problem(groups)
     if comparable:
         contents["comparison"] = "Comparison"
         body.append(_comparison(comparable, drawn))
@@ -185,9 +185,9 @@ def _overview(found: Collection) -> Markup:
 def _comparison(comparable: list[list[Group]], drawn: list[Drawing]) -> Markup:
     parts: list[object] = []
     for which, members in enumerate(comparable, 1):
-        new = comparing.figures(members, which)
+        new = comparison_figures(members, which)
         drawn += new
-        parts += [tag("h3", members[0].spec["problem"]), comparing.standings(members), page.figures(new)]
+        parts += [tag("h3", members[0].spec["problem"]), standings(members), page.figures(new)]
     return page.section("comparison", "Comparison", *parts)
 
 
@@ -195,12 +195,12 @@ def _group(
     group: Group, drawn: list[Drawing], details: bool, *, alone: bool, film: FilmOfRun | str | None = None
 ) -> Markup:
     sets = {
-        "What was learned": learning,
-        "Before the resets": before_resets,
-        "The clock and the age of plans": timing,
-        "The game between the players": players,
-        "The map": maps,
-        "What is believed to be dangerous": danger,
+        "What was learned": learning.figures,
+        "Before the resets": films.last_steps,
+        "The clock and the age of plans": players.clock_figures,
+        "The game between the players": players.figures,
+        "The map": maps.figures,
+        "What is believed to be dangerous": maps.danger_figures,
     }
     parts: list[object] = [
         tag("details", tag("summary", "What was run: problem, players, settings"), tables.settings(group))
@@ -211,25 +211,21 @@ def _group(
     same = players.constant_multiplier(group)
     if same is not None:
         parts.append(tag("p", f"The multiplier was {number(same)} in every episode.", class_="note"))
-    if timing.is_timed(group):
-        parts.append(tag("p", timing.summary(group), class_="note"))
-    for title, module in sets.items():
-        if not details and module is not learning:
+    if players.is_timed(group):
+        parts.append(tag("p", players.clock_summary(group), class_="note"))
+    for title, draw in sets.items():
+        if not details and draw is not learning.figures:
             continue
-        new = module.figures(group)
+        new = draw(group)
         if not details:
             new = [one for one in new if one.name.removeprefix(f"{group.name}-") in CORE]
         drawn += new
-        before = films.strips(film) if module is before_resets and isinstance(film, FilmOfRun) else Markup("")
+        before = films.strips(film) if draw is films.last_steps and isinstance(film, FilmOfRun) else Markup("")
         if new or before:
             logs = [one for one in new if details and one.name.endswith("-log")]
-            parts += [
-                tag("h3", title),
-                before,
-                page.figures([one for one in new if one not in logs]),
-            ]
+            parts += [tag("h3", title), before, page.figures([one for one in new if one not in logs])]
             parts += [tag("details", tag("summary", GROWTH), page.figures(logs))] if logs else []
-        elif module is maps and group.mdp is not None and group.mdp.layout is not None:
+        elif draw is maps.figures and group.mdp is not None and group.mdp.layout is not None:
             parts.append(tag("p", f"The map has more than {maps.LARGEST:,} cells, and is not drawn.", class_="note"))
     if not details:
         words = (

@@ -1,4 +1,8 @@
-"""A figure of the report with its caption and its data, in every format."""
+"""Figures of a page: the points of a curve, a Matplotlib figure with its data and caption, and its SVG made small.
+
+Legend: K rounds; a curve is [n, P], the exact values of n runs after the P episodes that are shown: nothing in between
+is averaged or smoothed.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,8 @@ import io
 import json
 import re
 import warnings
-from collections.abc import Mapping
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -15,12 +20,176 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from resetfree.core.drafts import drafted
+from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput
+from resetfree.core.files import drafted
 from resetfree.show.report import style
-from resetfree.show.report.html import svg
-from resetfree.show.report.html.series import Curve
+from resetfree.studies.statistics import Interval, interval, mean_intervals
+
+POINTS = 160  # of a curve: more cannot be seen, and would only make the file large
+FIRST = 4  # exponents are fitted on the last three quarters, K/4 .. K
+EARLIEST = 100  # rounds below which an axis is always linear
+FEWEST = 16  # rounds below which nothing is fitted
+
+
+def shown(n_rounds: int, log: bool) -> NDArray[np.int64]:
+    """Episodes that are shown: all of a short run, else evenly spread on a linear or logarithmic axis, ends included.
+
+    >>> shown(5, log=True).tolist(), len(shown(100_000, log=False))
+    ([1, 2, 3, 4, 5], 160)
+    """
+    if n_rounds <= POINTS:
+        return np.arange(1, n_rounds + 1)
+    spread = np.geomspace if log else np.linspace
+    return np.unique(np.rint(spread(1, n_rounds, POINTS)).astype(np.int64))
+
+
+def early(values: Sequence[Floats], n_rounds: int) -> bool:
+    """Whether nearly all change lies in the first tenth of the episodes: a linear axis would show a cliff and a line.
+
+    >>> early([np.minimum(np.arange(1000.0), 20.0)], 1000), early([np.arange(1000.0)], 1000)
+    (True, False)
+    """
+    if n_rounds < EARLIEST:
+        return False
+    mean = np.mean([v[:n_rounds] for v in values], axis=0)
+    change = float(np.ptp(mean))
+    return change > 0 and float(np.abs(mean[n_rounds // 10 :] - mean[-1]).max()) <= 0.1 * change
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """A measure over seeds at some episodes."""
+
+    k: NDArray[np.int64]  # [P]
+    mean: Floats  # [P]
+    low: Floats  # [P] 95 % bootstrap interval of the mean; the mean itself where there is one run only
+    high: Floats  # [P]
+
+
+def curve(values: Sequence[Floats], k: NDArray[np.int64]) -> Curve:
+    """Mean and interval after the episodes k, of one array [K] per run; the same numbers as `statistics.interval`."""
+    at = np.stack([np.asarray(v, dtype=np.float64)[k - 1] for v in values])
+    if len(at) == 1:
+        return Curve(k, at[0], at[0], at[0])
+    mean, low, high = mean_intervals(at)
+    return Curve(k, mean, np.minimum(low, mean), np.maximum(high, mean))
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How fast a measure grows late in the runs: f(k) ~ k^exponent, by least squares of log f on log k."""
+
+    exponent: Interval  # mean over the runs that have one, with its 95 % bootstrap interval
+    first: int
+    last: int  # range of k that was used
+    n: int  # runs that have one
+    without: int  # runs that have none: the measure is not positive there
+
+
+def growth(values: Sequence[Floats], n_rounds: int) -> Growth | None:
+    """The late growth exponent over K/4 .. K (1 linear, 1/2 as sqrt(K), 0 flat); None where no run has one.
+
+    >>> k = np.arange(1.0, 1001)
+    >>> growth([3 * np.sqrt(k), 5 * np.sqrt(k)], 1000).exponent.mean.__round__(6)
+    0.5
+    """
+    if n_rounds < FEWEST:
+        return None
+    first = n_rounds // FIRST
+    k = np.unique(np.rint(np.geomspace(first, n_rounds, POINTS)).astype(np.int64))
+    late = [v[k - 1] for v in values]
+    slopes = [float(np.polyfit(np.log(k), np.log(f), 1)[0]) for f in late if (f > 0).all()]
+    if not slopes:
+        return None
+    return Growth(interval(slopes), int(first), int(n_rounds), len(slopes), len(late) - len(slopes))
+
+
+# Colours that change on a dark page; the others (cells of maps and their text) stay.
+THEMED = {
+    getattr(style, name.upper()): name for name in ("ink", "blue", "orange", "green", "grey", "pink", "yellow", "sky")
+}
+_NUMBER = re.compile(r"-?\d+\.\d{3,}")
+_REFERENCE = re.compile(r"url\(#([^)]+)\)")
+_HREF = "{http://www.w3.org/1999/xlink}href"
+_REMOVED = ("metadata", "style")
+_OMITTED = ("style", "id", "version")
+_DROPPED = ("mix-blend-mode",)
+
+
+def clean(text: str, prefix: str) -> str:
+    """The drawing alone: no prologue, no metadata, no namespaces, two decimals, its identifiers under `prefix`."""
+    root = ET.fromstring(text)
+    used = _references(root)
+    _tidy(root, used, prefix)
+    for attribute in ("width", "height"):
+        root.attrib.pop(attribute, None)
+    root.set("stroke-linejoin", "round")
+    root.set("stroke-linecap", "butt")
+    return ET.tostring(root, encoding="unicode")
+
+
+def standalone(drawing: str) -> str:
+    """A cleaned drawing as a complete SVG file."""
+    found = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', drawing)
+    assert found is not None  # Matplotlib always writes one
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{float(found[1]):g}pt" height="{float(found[2]):g}pt"'
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + drawing.replace("<svg", head, 1) + "\n"
+
+
+def themed(drawing: str) -> str:
+    """A cleaned drawing in the colours of the page, with the original colours as fallback."""
+    for colour, name in THEMED.items():
+        drawing = drawing.replace(f'"{colour}"', f'"var(--{name}, {colour})"')
+    return drawing
+
+
+def _references(root: ET.Element) -> set[str]:
+    used = set()
+    for element in root.iter():
+        for name, value in element.attrib.items():
+            used |= set(_REFERENCE.findall(value))
+            if name == _HREF:
+                used.add(value.removeprefix("#"))
+    return used
+
+
+def _tidy(element: ET.Element, used: set[str], prefix: str) -> None:
+    element.tag = element.tag.rpartition("}")[2]
+    attributes = {}
+    for name, value in element.attrib.items():
+        if name == "id" and value in used:
+            attributes["id"] = f"{prefix}-{value}"
+        elif name == _HREF:
+            attributes["href"] = f"#{prefix}-{value[1:]}" if value.startswith("#") else value
+        elif name not in _OMITTED:
+            attributes[name] = _round(" ".join(value.split()), 2 if name == "d" else 4) if name != "href" else value
+    for part in filter(None, element.attrib.get("style", "").split(";")):
+        name, _, value = part.partition(":")
+        if name.strip() not in _DROPPED:
+            attributes[name.strip()] = value.strip()
+    for name, value in attributes.items():
+        if "url(#" in value:
+            attributes[name] = _REFERENCE.sub(lambda found: f"url(#{prefix}-{found[1]})", value)
+    if attributes.get("transform", "").startswith("rotate(-0 "):
+        del attributes["transform"]
+    element.attrib.clear()
+    element.attrib.update(attributes)
+    for child in list(element):
+        if child.tag.rpartition("}")[2] in _REMOVED:
+            element.remove(child)
+        else:
+            _tidy(child, used, prefix)
+    if element.tag != "text":
+        element.text = None
+    element.tail = None
+
+
+def _round(value: str, digits: int) -> str:
+    return _NUMBER.sub(lambda found: f"{float(found[0]):.{digits}f}".rstrip("0").rstrip("."), value)
+
 
 WIDTH, HEIGHT = 4.8, 3.3  # inches: as wide as a telephone at natural size
 LEFT, BOTTOM, RIGHT, TOP = 0.62, 0.47, 0.15, 0.32  # margins in inches: fixed, so that figures line up
@@ -52,7 +221,7 @@ class Drawing:
     @cached_property
     def svg(self) -> str:
         """The drawing as an element."""
-        return svg.clean(self._drawn("svg", metadata={"Date": None}).decode(), self.name)
+        return clean(self._drawn("svg", metadata={"Date": None}).decode(), self.name)
 
     @cached_property
     def pdf(self) -> bytes:
@@ -83,7 +252,7 @@ class Drawing:
     def write(self, folder: Path) -> None:
         """The figure in every format and its data, as files in a folder."""
         contents = {
-            "svg": svg.standalone(self.svg).encode(),
+            "svg": standalone(self.svg).encode(),
             "pdf": self._pdf(42),  # TrueType fonts, which journals require: twice the time
             "png": self._drawn("png", dpi=300, facecolor="white"),
             "csv": self.csv.encode(),

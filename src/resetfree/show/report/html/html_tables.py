@@ -9,12 +9,11 @@ from typing import Any
 from resetfree.core.certificate import Certificate
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.runs.result import Run
-from resetfree.show.report.html.bounds import every_path
-from resetfree.show.report.html.groups import Collection, Group, short
-from resetfree.show.report.html.phrases import Markup, badge, join, spread, table, tag
+from resetfree.show.report.html.groups import Collection, Group, every_path, short
+from resetfree.show.report.html.page import Markup, badge, join, spread, table, tag
 from resetfree.theory.assumptions import unsafe_pairs
 from resetfree.theory.certificates import RATES
-from resetfree.theory.certificates.statement_checks import ROLES, as_played
+from resetfree.theory.certificates.record import ROLES, as_played
 from resetfree.theory.reset_limits import depends_on_step, size_limit
 
 MARKS = {

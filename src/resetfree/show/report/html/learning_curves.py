@@ -12,10 +12,8 @@ import numpy as np
 from resetfree.core.certificate import Certificate
 from resetfree.runs.foresight import MEANT
 from resetfree.show.report.html import figures as draw
-from resetfree.show.report.html.bounds import every_path, rate
-from resetfree.show.report.html.figures import Drawing
-from resetfree.show.report.html.groups import Group
-from resetfree.show.report.html.series import Curve, Growth, curve, early, growth, shown
+from resetfree.show.report.html.figures import Curve, Drawing, Growth, curve, early, growth, shown
+from resetfree.show.report.html.groups import Group, every_path, rate
 from resetfree.show.report.style import BLUE, GREEN, GREY, INK, ORANGE, PINK
 from resetfree.theory.certificates import RATES, anytime
 

@@ -17,15 +17,14 @@ from resetfree.core.arguments import whole
 from resetfree.core.errors import InvalidInput, NotCertifiable, ResetFreeError
 from resetfree.core.settings import check_names
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.runs.file.columns import columns_of_row
+from resetfree.runs.file.recorded import columns_of_row
 from resetfree.runs.result import Run
 from resetfree.runs.setup import Setup
-from resetfree.studies.engines.batched import checkpoint
-from resetfree.studies.engines.batched.checkpoint import Arrays
+from resetfree.studies.engines.batched import layout
 from resetfree.studies.engines.batched.engine import BatchState, play_segment
-from resetfree.studies.engines.batched.layout import Block, Ready, make_ready, settings_of
+from resetfree.studies.engines.batched.layout import Arrays, Block, Ready, make_ready, settings_of
 
-# The columns of `runs.file.columns.COLUMNS` of a finite problem; k is the same in every row and is not kept.
+# The columns of `runs.file.recorded.COLUMNS` of a finite problem; k is the same in every row and is not kept.
 PLAYED = ("s1", "lam", "v_r_hat", "v_c_hat", "upper", "cost_signal", "reward", "reset", "steps", "next_start")
 EXACT = ("v_r", "v_c")
 AT_ONCE = 1 << 22  # rounds of all rows together in one segment, by default
@@ -50,7 +49,7 @@ class Segment:
 
     def state(self) -> Arrays:
         """Everything that `resume` needs, as named NumPy arrays (for `np.savez`)."""
-        return checkpoint.dump(self._states, self._blocks, self._request)
+        return layout.dump(self._states, self._blocks, self._request)
 
 
 Progress: TypeAlias = Callable[[Segment], object]
@@ -135,7 +134,7 @@ def play_batch(
     resume: a `Segment.state()` or `Batch.state` of a batch with the same arguments; the columns then begin after it.
 
     >>> import resetfree as rf
-    >>> from resetfree.players.algorithm1 import algorithm1
+    >>> from resetfree.players.linear.algorithm1 import algorithm1
     >>> batch = play_batch(rf.make("grid-v0"), *algorithm1(), episodes=50, seeds=[1, 2])
     >>> batch.columns["reset"].shape, bool((batch.columns["reset"].sum(axis=1) == batch.resets).all())
     ((2, 50), True)
@@ -143,7 +142,7 @@ def play_batch(
     setups = settings_of(problem, primal, dual, episodes=episodes, seeds=seeds, feedback=feedback, B=B)
     ready = make_ready(setups, seeds, evaluate, _columns(columns, evaluate))
     request = _digest(setups, seeds)
-    done = ready.start if resume is None else checkpoint.load(resume, ready.start, ready.blocks, request)
+    done = ready.start if resume is None else layout.load(resume, ready.start, ready.blocks, request)
     before = int(done[0].k)
     if before > episodes:
         raise InvalidInput(f"The state to resume from must have at most {episodes} rounds. Got {before} instead.")
@@ -151,7 +150,7 @@ def play_batch(
     began = time.perf_counter()
 
     def finish() -> Batch:
-        state = checkpoint.dump(done, ready.blocks, request)
+        state = layout.dump(done, ready.blocks, request)
         nothing = np.empty((len(ready.seeds), 0))
         there = {name: kept.get(name, nothing)[:, : int(state["k"]) - before] for name in ready.program.columns}
         specs, seconds = [setup.spec for setup in setups], time.perf_counter() - began

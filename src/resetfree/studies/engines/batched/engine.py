@@ -1,11 +1,14 @@
-"""The game of `resetfree.game.loop.play` for many rows at once: one round, and a segment of rounds as one program."""
+"""Float64 inside the engine, without a change to the user's JAX configuration.
+
+Only NumPy arrays and opaque device values cross the boundary; nothing yields or calls back inside.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, NamedTuple
+from functools import partial, wraps
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +18,26 @@ from jax import Array
 from resetfree.players.batched import DualProgram, PrimalProgram
 from resetfree.players.batched.passes import BatchedScene, Shape, Tables, Turn, by_purpose, offsets_of, roll
 from resetfree.studies.engines.batched import pcg64
-from resetfree.studies.engines.batched.precision import in_float64
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def in_float64(function: Callable[P, T]) -> Callable[P, T]:
+    """Run `function` with 64-bit numbers in this thread, whatever the caller has set.
+
+    >>> import jax.numpy as jnp
+    >>> in_float64(lambda: str(jnp.ones(1).dtype))(), str(jnp.ones(1).dtype)
+    ('float64', 'float32')
+    """
+
+    @wraps(function)
+    def inside(*args: P.args, **kwargs: P.kwargs) -> T:
+        with jax.enable_x64(True):
+            return function(*args, **kwargs)
+
+    return inside
+
 
 FEEDBACK = ("optimistic", "realised", "exact")  # cost signals of the dual player, see `resetfree.game.loop.FEEDBACK`
 
@@ -40,7 +62,7 @@ class BatchWorld(NamedTuple):
     """The constant arrays of a program."""
 
     tables: Tables
-    draws: pcg64.Draws
+    draws: pcg64.StreamDraws
     primal: dict[str, Any]  # the player's numbers, [rows] each, and arrays
     dual: dict[str, Any]
     feedback: Any  # index of the feedback in FEEDBACK

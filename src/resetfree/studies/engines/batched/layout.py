@@ -1,4 +1,4 @@
-"""From the arguments of `play_batch` to a program, its arrays, and the initial state of its rows.
+"""A batch in memory: its program, its rows in blocks, and its state as named NumPy arrays and back, bit for bit.
 
 Rows are played in blocks. On a CPU a block has a fixed number of rows (the last block is padded with copies), so that
 the numbers of a row do not depend, bit for bit, on the number of rows; on other devices all rows are one block.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import numpy as np
@@ -25,8 +25,7 @@ from resetfree.problems.world import find_world
 from resetfree.runs.request import Who
 from resetfree.runs.setup import Setup, prepare
 from resetfree.studies.engines.batched import pcg64
-from resetfree.studies.engines.batched.engine import FEEDBACK, BatchState, BatchWorld, Program, begin
-from resetfree.studies.engines.batched.precision import in_float64
+from resetfree.studies.engines.batched.engine import FEEDBACK, BatchState, BatchWorld, Program, begin, in_float64
 
 CPU_ROWS = 16  # rows of a block on a CPU: enough for its vectors, few enough for its caches
 WRITTEN_OUT = 32  # the longest horizon that is unrolled on an accelerator
@@ -137,3 +136,44 @@ def _per_row(forms: Sequence[BatchedForm], setting: Ints) -> dict[str, Any]:
         else np.array([float(form.numbers[name]) for form in forms])[setting]
         for name, value in forms[0].numbers.items()
     }
+
+
+Arrays: TypeAlias = dict[str, np.ndarray[Any, Any]]
+REQUEST = "asked"  # the name of the digest of the request among the arrays
+
+
+def _named(now: BatchState) -> list[tuple[str, Any]]:
+    leaves = jax.tree_util.tree_flatten_with_path(now)[0]
+    return [(jax.tree_util.keystr(path, simple=True, separator="."), leaf) for path, leaf in leaves]
+
+
+def dump(now: Sequence[BatchState], blocks: Sequence[Block], request: str) -> Arrays:
+    """Every array by its path, all rows together, with a digest of the request of the batch."""
+    parts: dict[str, list[np.ndarray[Any, Any]]] = {}
+    for current, block in zip(now, blocks, strict=True):
+        for name, leaf in _named(current):
+            parts.setdefault(name, []).append(np.asarray(leaf)[..., : len(block.rows)] if leaf.ndim else leaf)
+    arrays = {name: np.concatenate(x, axis=-1) if x[0].ndim else np.asarray(x[0]) for name, x in parts.items()}
+    return {REQUEST: np.array(request), **arrays}
+
+
+@in_float64
+def load(saved: Arrays, fresh: Sequence[BatchState], blocks: Sequence[Block], request: str) -> list[BatchState]:
+    """The states that `dump` saved, in the structure of the fresh states of the same batch."""
+    if str(saved.get(REQUEST, "")) != request:
+        raise InvalidInput("The state must come from a batch with the same arguments. Got that of another instead.")
+    n_rows = sum(len(block.rows) for block in blocks)
+    result = []
+    for current, block in zip(fresh, blocks, strict=True):
+        leaves = []
+        for name, leaf in _named(current):
+            there = saved.get(name)
+            shape = (*leaf.shape[:-1], n_rows) if leaf.ndim else ()
+            if there is None or there.shape != shape or there.dtype != leaf.dtype:
+                raise InvalidInput(f"The state must hold '{name}' as it was saved. Got something else instead.")
+            if leaf.ndim:
+                filled = np.append(block.rows, np.full(leaf.shape[-1] - len(block.rows), block.rows[-1]))
+                there = there[..., filled]
+            leaves.append(jax.device_put(there))
+        result.append(jax.tree.unflatten(jax.tree.structure(current), leaves))
+    return result

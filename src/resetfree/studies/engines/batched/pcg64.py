@@ -26,7 +26,7 @@ class Wide(NamedTuple):
     lo: Any
 
 
-class Draws(NamedTuple):
+class StreamDraws(NamedTuple):
     """The used draws of an episode: the constants of their jumps, and of the jump to the next episode."""
 
     times: Wide  # [n, 1] M^k
@@ -68,7 +68,7 @@ def jump(steps: int) -> tuple[int, int]:
     return power, total
 
 
-def draws(offsets: Sequence[int], n_uniforms: int, stream: Wide) -> Draws:
+def draws(offsets: Sequence[int], n_uniforms: int, stream: Wide) -> StreamDraws:
     """The draws at `offsets` (from 0) of an episode of `n_uniforms`; the last jump ends the episode.
 
     Runs on the host: `multiply` works on NumPy arrays too.
@@ -76,10 +76,10 @@ def draws(offsets: Sequence[int], n_uniforms: int, stream: Wide) -> Draws:
     jumps = [jump(at + 1) for at in offsets] + [jump(n_uniforms)]
     times, totals = split([x for x, _ in jumps]), split([x for _, x in jumps])
     times, totals = (Wide(x.hi[:, None], x.lo[:, None]) for x in (times, totals))
-    return Draws(times, multiply(totals, stream))
+    return StreamDraws(times, multiply(totals, stream))
 
 
-def uniforms(state: Wide, which: Draws) -> tuple[Wide, Array]:
+def uniforms(state: Wide, which: StreamDraws) -> tuple[Wide, Array]:
     """The state after the episode, and the uniforms [n - 1, rows] of the draws `which`."""
     every = add(multiply(which.times, state), which.plus)
     mixed, turn = every.hi ^ every.lo, every.hi >> np.uint64(58)
