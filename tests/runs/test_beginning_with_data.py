@@ -15,8 +15,8 @@ import resetfree as rf
 from resetfree.core.errors import InvalidInput, RunError
 from resetfree.game.capabilities import LearnsFromEpisodes
 from resetfree.players import discover
-from resetfree.problems.tanh_policy import TanhChoice
 from resetfree.problems.action_spaces import Choices
+from resetfree.problems.tanh_policy import TanhChoice
 from resetfree.runs.data.dataset_loading import gather
 from resetfree.runs.replay_whole import whole_run
 from resetfree.show.cli import main
