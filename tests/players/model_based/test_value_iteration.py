@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from scipy.spatial import cKDTree
 
 from resetfree.core.arrays import Floats
@@ -71,7 +70,7 @@ def test_a_bonus_is_for_where_nothing_was_seen() -> None:
     left = visited[visited[:, 0] < 0.0]
     plain, curious = (Stepper(fitted, action_levels(1), left, Aim(0.0, bonus)) for bonus in (0.0, 0.5))
     known, unknown = visited[visited[:, 0] < -0.5][:5], visited[visited[:, 0] > 1.0][:5]
-    assert (curious(unknown)[1] - plain(unknown)[1]).min() == pytest.approx(0.5)
+    assert (curious(unknown)[1] - plain(unknown)[1]).min() > 0.5
     assert (curious(known)[1] - plain(known)[1]).max() < 0.25
 
 

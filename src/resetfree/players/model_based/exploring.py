@@ -74,8 +74,8 @@ def exploring(rows: ReplayBuffer, n: int, *, stated: bool = False) -> Exploring 
         found = Exploring(since, caution=BRAVE, seeks=False, trials=since < needed + LASTING)
         return None if content or since < needed else found
     if (won := prizes(reward)).any():
-        since = longest = len(reward) - 1 - int(np.flatnonzero(won)[-1])  # won lately: there is nothing to seek
-        stated = False
+        since = len(reward) - 1 - int(np.flatnonzero(won)[-1])  # won lately: there is nothing to seek
+        stated, longest = since >= BLOCK, 0
     in_turn = (n // TRIAL) % 2 == 1 or not np.ptp(reward)  # where all rewards are the same, there is nothing else to do
     free = (stated or longest >= FREE) and not (content and high - low > WIDE)
     return Exploring(since, caution=0.0, seeks=in_turn and since < LASTING, trials=since < LASTING) if free else None
