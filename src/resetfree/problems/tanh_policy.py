@@ -6,7 +6,7 @@ a box, or actions in a list, of N numbers each.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,6 +16,7 @@ from resetfree.core.arrays import Floats
 from resetfree.core.state import require
 from resetfree.problems.action_spaces import Box, Choices, from_unit, to_unit
 from resetfree.problems.contract import ChoicePolicy, Policy, State
+from resetfree.problems.formula import Formula
 
 WEIGHTS = ("weight", "bias", "hidden", "shift", "top")
 SEPARATE = 16  # actions without an order up to which each has a direction of its own
@@ -66,6 +67,11 @@ class TanhPolicy(Policy):
             return from_unit(self.reach * (2.0 * np.asarray(u) - 1.0), self.low, self.high)
         return from_unit(_pushed(self, s), self.low, self.high)
 
+    def formula(self, state: Formula) -> Formula:
+        """The mode, for export; without weights the middle of the box."""
+        middle = replace(self, bias=np.zeros_like(self.bias), top=np.zeros_like(self.top))
+        return _formula(self if self.weight.any() else middle, state).in_box(self.low, self.high)
+
     def unit(self, actions: NDArray[Any]) -> Floats:
         """[n, A] actions on the scale of the box, [-1, 1]."""
         return to_unit(actions, self.low, self.high)
@@ -108,6 +114,12 @@ class TanhChoice(ChoicePolicy):
             return np.full(n, 1.0 / n)
         return np.asarray(np.arange(n) == nearest_row(_pushed(self, s)[None], self.table)[0], dtype=np.float64)
 
+    def formula(self, state: Formula) -> Formula:
+        """The mode, for export; without weights the first action."""
+        if not self.weight.any():
+            return state.affine(np.zeros((self.weight.shape[1], len(self.table))), np.zeros(len(self.table))).argmax()
+        return _formula(self, state).affine(2.0 * self.table.T, -(self.table**2).sum(axis=1)).argmax()
+
     def unit(self, actions: NDArray[Any]) -> Floats:
         """[n, N] the rows of actions."""
         return np.asarray(self.table[actions.astype(np.int64)])
@@ -121,9 +133,18 @@ def _pushed(policy: TanhPolicy | TanhChoice, s: State) -> Floats:
     return np.asarray(np.tanh(pushed))
 
 
+def _formula(policy: TanhPolicy | TanhChoice, state: Formula) -> Formula:
+    """What `_pushed` computes."""
+    pushed = state.affine(policy.weight.T, policy.bias)
+    if len(policy.hidden):
+        inner = state.affine(policy.hidden.T, policy.shift).tanh()
+        pushed = pushed.add(inner.affine(policy.top.T, np.zeros_like(policy.bias)))
+    return pushed.tanh()
+
+
 def nearest_row(pushed: Floats, table: Floats) -> NDArray[np.int64]:
     """[n] the row of a table [A, N] that is nearest to each of pushed [n, N]; the first among ties."""
-    return np.asarray(((table**2).sum(axis=1) - 2.0 * pushed @ table.T).argmin(axis=1))
+    return np.asarray((2.0 * pushed @ table.T - (table**2).sum(axis=1)).argmax(axis=1))
 
 
 def action_table(actions: Choices) -> Floats:

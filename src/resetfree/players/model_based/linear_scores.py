@@ -9,6 +9,7 @@ import numpy as np
 
 from resetfree.core.arrays import Floats
 from resetfree.problems.contract import ChoicePolicy, State
+from resetfree.problems.formula import Formula
 
 
 @dataclass
@@ -29,3 +30,8 @@ class LinearScores(ChoicePolicy):
         row = np.zeros(len(scores))
         row[scores.argmax()] = 1.0
         return row
+
+    def formula(self, state: Formula) -> Formula:
+        """The mode, for export; without weights the first action."""
+        bias = self.bias if self.weight.any() else np.zeros_like(self.bias)
+        return state.affine(self.weight.T, bias).argmax()

@@ -176,6 +176,7 @@ def _ends(mean: float, ends: tuple[float, float], level: str) -> str:
     cls=Documented,
     examples=[
         ("a policy that runs with NumPy alone", "resetfree export field.rfrun -o policy.npz"),
+        ("a policy for a controller without Python", "resetfree export field.rfrun -o policy.c"),
         ("for a run of your own environment", "resetfree export pump.rfrun plant:Pump"),
     ],
 )
@@ -194,7 +195,7 @@ def export(
     dual: str | None,
     as_json: bool,
 ) -> None:
-    """Write a learned policy to one .npz file of plain arrays.
+    """Write a learned policy to one file: .npz (plain arrays), .onnx or .c, by its ending.
 
     PROBLEM is needed only if RUNFILE alone is not enough.
     """
