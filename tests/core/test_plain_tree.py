@@ -16,7 +16,7 @@ from hypothesis.extra import numpy as arrays
 
 from resetfree.core.errors import InvalidInput
 from resetfree.core.plain_tree import HEAD, MAGIC, by_name, decode, encode, plan_digest
-from resetfree.players.model_based.choice_search import LinearScores
+from resetfree.players.model_based.linear_scores import LinearScores
 from resetfree.players.neural.networks import policy_of, uniform_layers
 from resetfree.players.neural.skip_policy import first_actor, skip_policy
 from resetfree.problems.action_spaces import Box

@@ -11,6 +11,7 @@ from resetfree.core.extras import NETWORKS
 from resetfree.core.settings import PositiveInt, check
 from resetfree.game.capabilities import Partner, Suited
 from resetfree.game.contract import Plan, Round, Statement
+from resetfree.problems.action_spaces import Box
 from resetfree.problems.contract import Episode, Problem
 
 # Learning from episodes that a player did not choose, for players whose update needs nothing else of a round.
@@ -56,18 +57,18 @@ def for_vectors(problem: Problem, rank: float, how: str) -> Suited | None:
 
 
 def for_machines(problem: Problem, rank: float, how: str) -> Suited | None:
-    """How a player that searches in a model suits vectors for states and a box of actions; None for other problems.
+    """How a player that searches in a model suits problems whose states are vectors; None for other problems.
 
     how: what the player does, as a part of a sentence.
     """
     actions = problem.actions
-    if actions.n is not None or problem.n_states is not None or problem.low is None or not problem.stationary:
+    if problem.n_states is not None or problem.low is None or not problem.stationary:
         return None
     why = f"states are vectors of {len(problem.low)} and actions {actions}; {how}, {LIFE} steps ahead, and a reset is "
     why += f"charged {CHARGE:g}, twice the most that these can earn"
-    if len(problem.low) > SENSORS or actions.size > JOINTS:
+    if len(problem.low) > SENSORS or (isinstance(actions, Box) and actions.size > JOINTS):
         why += f"; it was tried up to {SENSORS} and {JOINTS} numbers, and beyond expect long pauses and more resets"
-    if for_networks(problem) and not networks_installed():
+    if isinstance(actions, Box) and for_networks(problem) and not networks_installed():
         why += f"; for networks, which earn more there, {NETWORKS}"
     return Suited(rank, why, Partner("constant-penalty", "realised", {"C": CHARGE}), dict(MACHINE))
 

@@ -11,7 +11,7 @@ from tests.players.neural.small_networks import Target
 
 from resetfree.game.contract import Plan, Round
 from resetfree.players import make_player
-from resetfree.players.model_based.choice_search import LinearScores
+from resetfree.players.model_based.linear_scores import LinearScores
 from resetfree.players.model_based.machine_search import LONG, NOTHING
 from resetfree.players.model_based.model_search import ModelSearch
 from resetfree.players.tabular.mirror import values

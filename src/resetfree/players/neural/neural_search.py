@@ -211,7 +211,8 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
     def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
         """Machines with more than a few numbers in a state, where the extra is installed."""
         offer = for_machines(problem, 2.5, "")
-        if offer is None or problem.low is None or not (for_networks(problem) and networks_installed()):
+        able = isinstance(problem.actions, Box) and for_networks(problem) and networks_installed()
+        if offer is None or problem.low is None or not able:
             return None
         why = f"states are vectors of {len(problem.low)} and actions {problem.actions}; networks learn the motion and "
         why += (
