@@ -25,13 +25,13 @@ from typing import Any
 import numpy as np
 
 from resetfree.game.replay_buffer import ReplayBuffer
-from resetfree.players.neural.actor_critic import Aim, Sizes, Work, fresh_learner, learn_from
+from resetfree.players.neural.actor_critic import Objective, PlanSizes, Work, fresh_learner, learn_from
 from resetfree.players.neural.experience import ScaledRows, bounded, found_scales, is_refit
 from resetfree.players.neural.planning import plan_from
 from resetfree.players.neural.schedule import (
     EARLY,
     ROUNDS,
-    Progress,
+    LearningProgress,
     Schedule,
     aimed,
     first_noise,
@@ -39,7 +39,7 @@ from resetfree.players.neural.schedule import (
     progressed,
     smooth_noise,
 )
-from resetfree.players.neural.world_model import Rows, Scales, rescaled
+from resetfree.players.neural.world_model import Normaliser, StepRows, rescaled
 from resetfree.problems.action_spaces import Box
 from resetfree.problems.contract import Episode
 
@@ -70,7 +70,7 @@ class Learner:
     box: Box
     buffer: ReplayBuffer
     stored: ScaledRows = field(default_factory=ScaledRows)
-    progress: Progress = field(default_factory=Progress)
+    progress: LearningProgress = field(default_factory=LearningProgress)
     states: list[Any] = field(default_factory=list)
     actions: list[Any] = field(default_factory=list)
     rewards: list[float] = field(default_factory=list)
@@ -106,7 +106,7 @@ class Learners:
         import jax
 
         self.jax, self.learners, self.options = jax, learners, options
-        self.sizes = Sizes(256, options.starts, options.ahead, options.members, options.samples, options.rounds)
+        self.sizes = PlanSizes(256, options.starts, options.ahead, options.members, options.samples, options.rounds)
         n_actions = learners[0].box.size
         theta = np.zeros((n_actions, size + 1))
         trees = [
@@ -116,40 +116,40 @@ class Learners:
         self.tree = self.stacked(trees)
         room, many = options.steps + 200, len(learners)
         shapes = (size,), (n_actions,), (size,), (), ()
-        self.rows = Rows(*(jax.numpy.zeros((many, room, *shape), np.float32) for shape in shapes))
+        self.rows = StepRows(*(jax.numpy.zeros((many, room, *shape), np.float32) for shape in shapes))
         self.act = jax.jit(jax.vmap(partial(plan_from, sizes=self.sizes)))
         each = Work(0, None, None, None)
         self.learn = jax.jit(jax.vmap(partial(learn_from, sizes=self.sizes), in_axes=(0, 0, None, 0, each)))
         self.put = jax.jit(self._put, donate_argnums=0)
-        self.at, self.rounds, self.host_scales = 0, 0, Scales(*self.tree["scales"])
+        self.at, self.rounds, self.host_scales = 0, 0, Normaliser(*self.tree["scales"])
 
     def stacked(self, parts: list[Any]) -> Any:
         """Trees as one, along a first axis."""
         return self.jax.tree.map(lambda *leaves: np.stack(leaves), *parts)
 
-    def _put(self, rows: Rows, new: Rows, at: Any) -> Rows:
+    def _put(self, rows: StepRows, new: StepRows, at: Any) -> StepRows:
         begin = [(0, at, *(0,) * (one.ndim - 2)) for one in rows]
         put = self.jax.lax.dynamic_update_slice
-        return Rows(*(put(a, b, at) for a, b, at in zip(rows, new, begin, strict=True)))
+        return StepRows(*(put(a, b, at) for a, b, at in zip(rows, new, begin, strict=True)))
 
-    def aims(self, lam: float) -> Aim:
+    def aims(self, lam: float) -> Objective:
         """What each strives for."""
-        return Aim(*self.stacked([aimed(one.progress, one.buffer, lam, one.schedule) for one in self.learners]))
+        return Objective(*self.stacked([aimed(one.progress, one.buffer, lam, one.schedule) for one in self.learners]))
 
     def train(self, n: int, lam: float) -> None:
         """Learn from all steps so far."""
         refit, found = is_refit(self.at, n), []
-        scales = Scales(*(np.asarray(part) for part in self.tree["scales"]))
+        scales = Normaliser(*(np.asarray(part) for part in self.tree["scales"]))
         new = []
         for i, one in enumerate(self.learners):
             before = one.stored.seen
             one.keep(False, one.states[-1])
-            old = Scales(*(part[i] for part in scales))
+            old = Normaliser(*(part[i] for part in scales))
             own = found_scales(one.buffer, one.buffer.n, old) if refit else old
             own = bounded(one.buffer, one.buffer.n, own)
             one.progress = progressed(one.progress, one.buffer, before, one.schedule, refit=refit)
             at = one.stored.add(one.buffer, one.buffer.n, own, one.box)
-            found.append(Rows(*(part[at] for part in one.stored.rows)))
+            found.append(StepRows(*(part[at] for part in one.stored.rows)))
             new.append(own)
         if refit:
             host = self.jax.tree.map(np.asarray, self.tree)
@@ -166,7 +166,7 @@ class Learners:
             self.tree = self.learn(self.tree, self.rows, np.int32(n), self.aims(lam), work)
             self.rounds += max(counts)
         self.at = n
-        self.host_scales = Scales(*(np.asarray(part) for part in self.tree["scales"]))
+        self.host_scales = Normaliser(*(np.asarray(part) for part in self.tree["scales"]))
 
 
 class Fleet:
@@ -214,7 +214,7 @@ def fresh_learners(options: argparse.Namespace) -> tuple[list[Learner], int]:
     return learners, size
 
 
-def actions_of(every: Learners, here: Any, before: Any, n: int, aims: Aim, noise: Any) -> tuple[Any, Any]:
+def actions_of(every: Learners, here: Any, before: Any, n: int, aims: Objective, noise: Any) -> tuple[Any, Any]:
     """[R, A] the actions of step n on [-1, 1], and the plans that they begin."""
     learners, jax = every.learners, every.jax
     if not every.at:

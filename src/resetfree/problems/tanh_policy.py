@@ -174,7 +174,14 @@ def no_choice(actions: Choices, size: int) -> TanhChoice:
     """Every action equally likely."""
     table = action_table(actions)
     n = table.shape[1]
-    return TanhChoice(np.zeros((n, size)), np.zeros(n), table, np.zeros((0, size)), np.zeros(0), np.zeros((n, 0)))
+    return TanhChoice(
+        weight=np.zeros((n, size)),
+        bias=np.zeros(n),
+        table=table,
+        hidden=np.zeros((0, size)),
+        shift=np.zeros(0),
+        top=np.zeros((n, 0)),
+    )
 
 
 def no_policy(box: Box, size: int, reach: float = 1.0) -> TanhPolicy:

@@ -100,7 +100,7 @@ def learn(
     >>> import resetfree as rf
     >>> run = rf.learn("grid-v0", episodes=50, seed=1)
     >>> len(run), int(run.realised_resets[-1]), round(float(run.resets[-1]))
-    (50, 6, 4)
+    (50, 3, 3)
     """
     request = RunRequest.of(problem, {"primal": primal, "dual": dual, **options})
     if request.where.resume and "seed" not in options and request.where.path is not None:

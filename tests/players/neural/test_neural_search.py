@@ -23,9 +23,9 @@ from resetfree.players.neural.actor_critic import (
     DISCOUNT,
     FALL_DISCOUNT,
     LAMBDA,
-    Aim,
+    Objective,
+    PlanSizes,
     Rollout,
-    Sizes,
     Work,
     action_of,
     fresh_learner,
@@ -40,9 +40,9 @@ from resetfree.players.neural.experience import ScaledRows, bounded, found_scale
 from resetfree.players.neural.neural_search import NeuralSearch
 from resetfree.players.neural.planned_policy import NoisePolicy, PlannedPolicy
 from resetfree.players.neural.planning import plan_from, values_of
-from resetfree.players.neural.schedule import Progress, Schedule, aimed, progressed
+from resetfree.players.neural.schedule import LearningProgress, Schedule, aimed, progressed
 from resetfree.players.neural.skip_policy import SkipPolicy, skip_policy
-from resetfree.players.neural.world_model import Rows, first_scales, predict, rescaled, stepped
+from resetfree.players.neural.world_model import StepRows, first_scales, predict, rescaled, stepped
 from resetfree.players.testing.trial_problems import played, same, same_round, saved_and_loaded, snapshot
 from resetfree.problems.action_spaces import Box
 from resetfree.problems.features.scaling import Scaling
@@ -50,8 +50,8 @@ from resetfree.problems.stepping import Step
 from resetfree.use import read_policy
 
 PRICE = ConstantPenalty(C=20.0)
-SIZES = Sizes(16, 4, 4, 2, 64, 2)
-AIM = Aim(*map(np.float32, (0.2, 2.0, 1.5, 1.2, 10.0, 1.0, 0.5, 0.1)))
+SIZES = PlanSizes(16, 4, 4, 2, 64, 2)
+AIM = Objective(*map(np.float32, (0.2, 2.0, 1.5, 1.2, 10.0, 1.0, 0.5, 0.1)))
 
 
 class NeverFalls(Target):
@@ -176,7 +176,7 @@ def rows_of(rewards: Any, falls: tuple[int, ...] = ()) -> Any:
 def test_what_is_strived_for_by_hand() -> None:
     schedule, rng = Schedule(), np.random.default_rng(0)
     rows = rows_of(rng.uniform(0, 1, 1000), falls=(99,))
-    now = progressed(Progress(), rows, 0, schedule, refit=True)
+    now = progressed(LearningProgress(), rows, 0, schedule, refit=True)
     assert now.base == pytest.approx(0.5, abs=0.05)
     assert now.unit == pytest.approx(0.95, abs=0.02)
     assert (now.first_fall, now.boldness) == (100, 1.0)
@@ -198,7 +198,7 @@ def test_many_learners_are_each_of_them() -> None:
     tree, rng = learner(), np.random.default_rng(5)
     parts = rng.normal(size=(64, 2)), rng.uniform(-1, 1, (64, 1)), rng.normal(size=(64, 2)), rng.normal(size=64)
     z, action, change, reward = (part.astype(np.float32) for part in parts)
-    rows = Rows(z, action, change, reward, np.zeros(64, np.float32))
+    rows = StepRows(z, action, change, reward, np.zeros(64, np.float32))
     count, work = np.int32(64), Work(np.uint32(3), np.uint32(0), np.int32(2), np.int32(2))
     one = learn(tree, rows, count, AIM, work, sizes=SIZES)
     mapped: Any = jax.vmap(lambda tree, rows: learn_from(tree, rows, count, AIM, work, SIZES))

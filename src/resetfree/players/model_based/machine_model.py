@@ -299,7 +299,7 @@ def value_and_gradient(
     by_theta = np.zeros_like(theta)
     by = _Gradients(np.zeros_like(starts), np.full(len(starts), lam), np.zeros(len(starts)))
     for now in reversed(moments):
-        by = _back(model, theta, now, rows, by, by_theta, rules=rules)
+        by = _back(model, theta, now, rows, by, by_theta=by_theta, rules=rules)
     return float(value.mean()), by_theta / len(starts)
 
 

@@ -104,7 +104,7 @@ class MachineSearch(NamedTuple):
         found = [origin for origin, _ in origins]
         for i, (origin, deviation) in enumerate(origins):
             rounds = max(1, self.rounds // len(origins))
-            found += self._evolved(origin, deviation, rounds, i, starts[:FEW], noise[:, :FEW])
+            found += self._evolved(origin, deviation, rounds, turn=i, starts=starts[:FEW], noise=noise[:, :FEW])
         found += self.valued(starts)
         values = [float(self._rollout(one, starts, noise).value(self.lam)[0]) for one in found]
         first = int(np.argmax(values))

@@ -36,8 +36,8 @@ class Prize(NamedTuple):
 def prizes(earned: Floats) -> Bools:
     """[n] the steps that earned the same rare prize, where all others earned one and the same; else none.
 
-    >>> prizes(np.array([0.0] * 30 + [1.0])).sum(), prizes(np.array([0.0] * 30 + [0.5, 1.0])).sum()
-    (1, 0)
+    >>> [int(prizes(np.array([0.0] * 30 + more)).sum()) for more in ([1.0], [0.5, 1.0])]
+    [1, 0]
     """
     won = np.asarray(earned == earned.max(initial=-np.inf))
     rest = earned[~won]

@@ -1,6 +1,6 @@
 """Actor and critics, trained in rollouts of the ensemble by backpropagation through time. Needs the extra `neural`.
 
-Legend: see `world_model`; u the utility of a step's reward (`Aim`), d the probability of a fall in a step, l the
+Legend: see `world_model`; u the utility of a step's reward (`Objective`), d the probability of a fall in a step, l the
 probability not to have fallen before; g, g_f the discounts of utility and of falls; V, F the critics: discounted
 utility and falls to come (two networks each, of which the worse counts); T steps of a rollout; L = 0.95.
   value of a rollout   sum_t g^t l_t (1 - d_t) u_t + g^T l_T V  -  price (sum_t g_f^t l_t d_t + g_f^T l_T F)
@@ -18,7 +18,7 @@ import numpy as np
 from resetfree.core.extras import Deferred, jitted
 from resetfree.players.neural.networks import Layers, forward, normal_layers
 from resetfree.players.neural.skip_policy import Actor, first_actor, pushes
-from resetfree.players.neural.world_model import Rows, Scales, Tree, draw_rows, fit_step, fresh_model, stepped
+from resetfree.players.neural.world_model import Normaliser, StepRows, Tree, draw_rows, fit_step, fresh_model, stepped
 
 if TYPE_CHECKING:
     import jax
@@ -40,7 +40,7 @@ RECENT, HALF = 1500, 0.5  # latest rows from which half of the rollouts start
 LEAST_SPREAD = 1e-4
 
 
-class Aim(NamedTuple):
+class Objective(NamedTuple):
     """What actor and planner strive for: numbers that change during a run; no part of the compiled program."""
 
     base: Any  # the reward that counts 0
@@ -53,7 +53,7 @@ class Aim(NamedTuple):
     noise: Any  # of actions in rollouts
 
 
-class Sizes(NamedTuple):
+class PlanSizes(NamedTuple):
     """Sizes that a compiled program depends on."""
 
     batch: int  # transitions of a member in a gradient step
@@ -64,7 +64,7 @@ class Sizes(NamedTuple):
     rounds: int
 
 
-def utility(reward: Any, aim: Aim) -> Any:
+def utility(reward: Any, aim: Objective) -> Any:
     """The utility of rewards in units of their range: weight (min(r, cap) - base - max(r - cap, 0) / 2)."""
     beyond = jnp.maximum(reward - aim.cap, 0.0)
     return aim.weight * (jnp.minimum(reward, aim.cap) - aim.base - SATIATED * beyond) / aim.unit
@@ -138,7 +138,7 @@ class Rollout(NamedTuple):
     left: Any  # [E, B] l after it
 
 
-def roll(actor: Actor, model: Layers, scales: Scales, z: Any, key: Any, aim: Aim, steps: int) -> Rollout:
+def roll(actor: Actor, model: Layers, scales: Normaliser, z: Any, key: Any, aim: Objective, steps: int) -> Rollout:
     """Rollouts from z [B, D], with the same noise for all members."""
     members, n = model[0][0].shape[0], z.shape[0]
     most = MOST_CREDIT / (LOSS * n * members)
@@ -156,10 +156,10 @@ def roll(actor: Actor, model: Layers, scales: Scales, z: Any, key: Any, aim: Aim
     begin = jnp.broadcast_to(z, (members, *z.shape)), jnp.ones((members, n))
     (last, left), trace = jax.lax.scan(one, begin, jax.random.split(key, steps))
     z, alive, reward, fall = trace
-    return Rollout(z, alive, reward, fall, last, left)
+    return Rollout(z=z, alive=alive, reward=reward, fall=fall, last=last, left=left)
 
 
-def rollout_value(taken: Rollout, critics: Layers, aim: Aim) -> Any:
+def rollout_value(taken: Rollout, critics: Layers, aim: Objective) -> Any:
     """[E, B] the value of each rollout, see the legend."""
     steps = taken.reward.shape[0]
     t = jnp.arange(steps)[:, None, None]
@@ -170,12 +170,12 @@ def rollout_value(taken: Rollout, critics: Layers, aim: Aim) -> Any:
     return earned - aim.price * (fallen + FALL_DISCOUNT**steps * taken.left * falls)
 
 
-def over_members(value: Any, aim: Aim) -> Any:
+def over_members(value: Any, aim: Objective) -> Any:
     """[...] the mean over members [E, ...] less their deviation times the pessimism."""
     return value.mean(axis=0) - aim.pessimism * jnp.sqrt(value.var(axis=0) + LEAST_SPREAD)
 
 
-def improve_step(tree: Tree, rows: Rows, n: Any, key: Any, aim: Aim, sizes: Sizes) -> Tree:
+def improve_step(tree: Tree, rows: StepRows, n: Any, key: Any, aim: Objective, sizes: PlanSizes) -> Tree:
     """One gradient step of the actor, and steps of the critics on the same rollouts."""
     first, second = jax.random.split(key)
     starts = rows.z[draw_rows(first, (sizes.starts,), n, RECENT, HALF)]
@@ -204,7 +204,7 @@ def improve_step(tree: Tree, rows: Rows, n: Any, key: Any, aim: Aim, sizes: Size
     return {**tree, **new}
 
 
-def td_targets(taken: Rollout, targets: Layers, aim: Aim) -> tuple[Any, Any]:
+def td_targets(taken: Rollout, targets: Layers, aim: Objective) -> tuple[Any, Any]:
     """[T, E, B] each: the lambda-returns of V and F."""
     beyond = worst_values(targets, jnp.concatenate([taken.z[1:], taken.last[None]]))
 
@@ -230,7 +230,7 @@ class Work(NamedTuple):
     actor: Any  # and of the actor
 
 
-def learn_from(tree: Tree, rows: Rows, n: Any, aim: Aim, work: Work, sizes: Sizes) -> Tree:
+def learn_from(tree: Tree, rows: StepRows, n: Any, aim: Objective, work: Work, sizes: PlanSizes) -> Tree:
     """The learner after further gradient steps on the first n rows; may be mapped over learners."""
     key = jax.random.key(work.seed)
 
@@ -245,6 +245,6 @@ def learn_from(tree: Tree, rows: Rows, n: Any, aim: Aim, work: Work, sizes: Size
 
 
 @jitted("sizes")
-def learn(tree: Tree, rows: Rows, n: Any, aim: Aim, work: Work, sizes: Sizes) -> Tree:
+def learn(tree: Tree, rows: StepRows, n: Any, aim: Objective, work: Work, sizes: PlanSizes) -> Tree:
     """`learn_from`, compiled."""
     return learn_from(tree, rows, n, aim, work, sizes)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from resetfree.core.arrays import Bools, Floats
 from resetfree.game.replay_buffer import ReplayBuffer
 from resetfree.players.neural.networks import FAR, narrow
-from resetfree.players.neural.world_model import Rows, Scales
+from resetfree.players.neural.world_model import Normaliser, StepRows
 from resetfree.problems.action_spaces import Box, to_unit
 
 REFITS = (200, 400, 800, 1500, 3000, 5000, 8000, 12_000, 20_000, 35_000)  # rows at which scales are found anew
@@ -28,7 +28,7 @@ def is_refit(before: int, n: int) -> bool:
     return any(before < at <= n for at in REFITS) or (before == 0 and n > 0)
 
 
-def found_scales(rows: ReplayBuffer, n: int, old: Scales) -> Scales:
+def found_scales(rows: ReplayBuffer, n: int, old: Normaliser) -> Normaliser:
     """The scales of the first n rows; their thresholds and bounds follow from `bounded`."""
     taken = np.flatnonzero(rows.taken(n))
     s, change = rows.state[taken], rows.state[taken + 1] - rows.state[taken]
@@ -39,7 +39,7 @@ def found_scales(rows: ReplayBuffer, n: int, old: Scales) -> Scales:
     return old._replace(**{name: narrow(part) for name, part in made.items()})
 
 
-def bounded(rows: ReplayBuffer, n: int, scales: Scales) -> Scales:
+def bounded(rows: ReplayBuffer, n: int, scales: Normaliser) -> Normaliser:
     """The scales with the bounds of rollouts and the thresholds of falls that follow from the first n rows."""
     state, fell = rows.state[:n], rows.terminated[:n]
     low, high = _to_z(state.min(axis=0), scales), _to_z(state.max(axis=0), scales)
@@ -55,7 +55,7 @@ def bounded(rows: ReplayBuffer, n: int, scales: Scales) -> Scales:
     return scales._replace(**{name: narrow(part) for name, part in ends.items()})
 
 
-def _to_z(s: Floats, scales: Scales) -> Floats:
+def _to_z(s: Floats, scales: Normaliser) -> Floats:
     return np.asarray((s - scales.centre) / scales.scale, dtype=np.float64)
 
 
@@ -94,12 +94,12 @@ def thresholds(low: Floats, high: Floats, falls: Floats) -> tuple[Floats, Floats
 class ScaledRows:
     """The rows of a replay buffer on one scale, computed once each."""
 
-    scales: Scales | None = None
+    scales: Normaliser | None = None
     n: int = 0
     seen: int = 0  # rows of the replay buffer that they rest on
-    rows: Rows = field(default_factory=lambda: Rows(*(np.zeros((0, 1), np.float32) for _ in Rows._fields)))
+    rows: StepRows = field(default_factory=lambda: StepRows(*(np.zeros((0, 1), np.float32) for _ in StepRows._fields)))
 
-    def add(self, buffer: ReplayBuffer, n: int, scales: Scales, box: Box) -> slice:
+    def add(self, buffer: ReplayBuffer, n: int, scales: Normaliser, box: Box) -> slice:
         """Take the rows up to n; on other scales all of them anew. Returns where the new ones are."""
         if self.scales is None or not same_units(scales, self.scales):
             self.scales, self.n, self.seen = scales, 0, 0
@@ -125,13 +125,13 @@ class ScaledRows:
         while room < n:
             room *= GROWS
         if room > len(self.rows.z) or self.rows.z.shape[1:] != like[0].shape[1:]:
-            new = Rows(*(np.zeros((room, *part.shape[1:]), np.float32) for part in like))
+            new = StepRows(*(np.zeros((room, *part.shape[1:]), np.float32) for part in like))
             for whole, part in zip(new, self.rows, strict=True):
                 if self.n:
                     whole[: self.n] = part[: self.n]
             self.rows = new
 
 
-def same_units(one: Scales, other: Scales) -> bool:
+def same_units(one: Normaliser, other: Normaliser) -> bool:
     """Whether z is the same on both."""
     return np.array_equal(one.centre, other.centre) and np.array_equal(one.scale, other.scale)

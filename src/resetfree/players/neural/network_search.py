@@ -15,7 +15,7 @@ from resetfree.game.capabilities import Decision
 from resetfree.game.replay_buffer import ReplayBuffer
 from resetfree.players.neural.experience import ScaledRows
 from resetfree.players.neural.networks import NeuralState
-from resetfree.players.neural.schedule import Progress
+from resetfree.players.neural.schedule import LearningProgress
 from resetfree.problems.features.scaling import Scaling
 
 FREE, CAREFUL, BOLDER = range(3)
@@ -34,7 +34,7 @@ class NetworkSearchState(NeuralState):
     """
 
     rows: ReplayBuffer
-    progress: Progress
+    progress: LearningProgress
     trained: int = 0  # rows that the networks have learned from
     # [m, 2] round and index in WORDS of each decision
     decisions: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 2), np.int64), metadata={"grows": (0,)})

@@ -157,7 +157,7 @@ def policy_of(actor: Layers, log: Any, box: Box, *, smooth: bool = False) -> Net
 # Batches for networks from the stored transitions: float32, actions on [-1, 1].
 
 
-class Batch(NamedTuple):
+class Minibatch(NamedTuple):
     """Transitions, the same leading axes in each field."""
 
     state: Any  # [..., D]
@@ -167,13 +167,13 @@ class Batch(NamedTuple):
     terminated: Any  # [...] 1 where `next_state` is a reset state
 
 
-def replayed(rows: ReplayBuffer, index: NDArray[np.int64], ends: tuple[Floats, Floats]) -> Batch:
+def replayed(rows: ReplayBuffer, index: NDArray[np.int64], ends: tuple[Floats, Floats]) -> Minibatch:
     """A batch from the replay buffer.
 
     index: [...] the rows at which its transitions begin.
     ends: [A] each, of the box of actions.
     """
-    return Batch(
+    return Minibatch(
         state=narrow(rows.state[index]),
         action=narrow(to_unit(rows.action[index], *ends)),
         reward=narrow(rows.reward[index]),
@@ -298,11 +298,11 @@ class NeuralPlayer(PrimalPlayer[NeuralState]):
     def fresh(self, size: int, n_actions: int, rng: np.random.Generator) -> Any:
         """Networks and optimisers before the first gradient step; size: D. The first call that needs JAX."""
 
-    def priced(self, state: NeuralState, index: NDArray[np.int64]) -> Batch:
+    def priced(self, state: NeuralState, index: NDArray[np.int64]) -> Minibatch:
         """The transitions that begin at some rows, with the price of falls in their rewards."""
         return self.charged(replayed(state.rows, index, state.box.ends))
 
-    def charged(self, batch: Batch) -> Batch:
+    def charged(self, batch: Minibatch) -> Minibatch:
         """The same transitions, their rewards reward_scale (r - price d)."""
         return batch._replace(reward=narrow(self.reward_scale * (batch.reward - self.price * batch.terminated)))
 

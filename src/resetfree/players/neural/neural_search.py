@@ -17,7 +17,7 @@ from resetfree.core.settings import NonNegative, Range
 from resetfree.game.capabilities import Decision, Partner, Suited
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement, check_multiplier
 from resetfree.game.replay_buffer import check_pooling, empty_buffer
-from resetfree.players.neural.actor_critic import Sizes, Work, fresh_learner, learn
+from resetfree.players.neural.actor_critic import PlanSizes, Work, fresh_learner, learn
 from resetfree.players.neural.experience import bounded, found_scales, is_refit
 from resetfree.players.neural.network_search import BOLDER, CAREFUL, FREE, NetworkSearchState
 from resetfree.players.neural.networks import (
@@ -29,7 +29,7 @@ from resetfree.players.neural.planned_policy import NoisePolicy, PlannedPolicy
 from resetfree.players.neural.schedule import (
     ROUNDS,
     TIMID,
-    Progress,
+    LearningProgress,
     Schedule,
     aimed,
     first_noise,
@@ -118,7 +118,7 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
         learned, form = leaves_of(self.name, fresh)
         return NetworkSearchState(
             rows=empty_buffer(problem),
-            progress=Progress(),
+            progress=LearningProgress(),
             learned=learned,
             form=form,
             horizon=problem.horizon,
@@ -197,11 +197,11 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
         weights = (size + n_actions) * h + 2 * h * h + h * (2 * size + 3)
         return float(np.clip(MANY / weights, LEAST_WORK, 1.0))
 
-    def _sizes(self, state: NetworkSearchState) -> Sizes:
+    def _sizes(self, state: NetworkSearchState) -> PlanSizes:
         part = self._part(state)
         members = min(self.members, 3)
         samples, starts = max(8, round(part * self.samples)), max(1, round(part * self.n_rollouts))
-        return Sizes(self.batch, starts, self.rollout_length, members, samples, self.rounds)
+        return PlanSizes(self.batch, starts, self.rollout_length, members, samples=samples, rounds=self.rounds)
 
     def decisions(self, state: NetworkSearchState) -> list[Decision]:
         """How it learned from when on."""

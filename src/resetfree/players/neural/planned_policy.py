@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from resetfree.core.arrays import Floats
-from resetfree.players.neural.actor_critic import Aim, Sizes
+from resetfree.players.neural.actor_critic import Objective, PlanSizes
 from resetfree.players.neural.networks import FAR
 from resetfree.players.neural.planning import next_action
-from resetfree.players.neural.world_model import Scales
+from resetfree.players.neural.world_model import Normaliser
 from resetfree.problems.action_spaces import from_unit
 from resetfree.problems.contract import Policy, State
 
@@ -59,7 +59,7 @@ class PlannedPolicy(Policy):
         """The networks where JAX computes."""
         import jax
 
-        return jax.device_put({**self.networks, "scales": Scales(**self.scales)})
+        return jax.device_put({**self.networks, "scales": Normaliser(**self.scales)})
 
     @cached_property
     def _plans(self) -> dict[int, Any]:
@@ -67,14 +67,14 @@ class PlannedPolicy(Policy):
         return {}
 
     def _planned(self, h: int, s: State) -> Floats:
-        scales, sizes = Scales(**self.scales), Sizes(*self.sizes)
+        scales, sizes = Normaliser(**self.scales), PlanSizes(*self.sizes)
         s = np.atleast_1d(np.asarray(s, dtype=np.float64))
         z = np.clip((s - scales.centre) / scales.scale, -FAR, FAR).astype(np.float32)
         before = self._plans.get(h - 1) if h > 1 else None
         if before is None:
             before = np.zeros((sizes.steps, len(self.low)), np.float32)
         seed, step = np.uint32(self.seed), np.uint32(h)
-        action, self._plans[h] = next_action(self._tree, z, before, seed, step, Aim(**self.aim), sizes=sizes)
+        action, self._plans[h] = next_action(self._tree, z, before, seed, step, Objective(**self.aim), sizes=sizes)
         return np.asarray(action, dtype=np.float64)
 
     def act(self, h: int, s: State, u: Any) -> Floats:

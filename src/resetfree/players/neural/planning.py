@@ -12,8 +12,8 @@ from resetfree.core.extras import Deferred, jitted
 from resetfree.players.neural.actor_critic import (
     DISCOUNT,
     FALL_DISCOUNT,
-    Aim,
-    Sizes,
+    Objective,
+    PlanSizes,
     action_of,
     over_members,
     utility,
@@ -32,7 +32,7 @@ ELITES = 8  # one sample in so many counts
 LEAST_SPREAD = 0.02  # of a later round's samples
 
 
-def values_of(tree: Tree, z: Any, offsets: Any, aim: Aim, members: int) -> Any:
+def values_of(tree: Tree, z: Any, offsets: Any, aim: Objective, members: int) -> Any:
     """[P] the value of offsets [P, T, A] from z [D], by the means of the first members."""
     model = tuple((weight[:members], bias[:members]) for weight, bias in tree["model"])
     count, scales = offsets.shape[0], tree["scales"]
@@ -54,7 +54,7 @@ def values_of(tree: Tree, z: Any, offsets: Any, aim: Aim, members: int) -> Any:
     return over_members(value, aim)
 
 
-def plan_from(tree: Tree, z: Any, before: Any, key: Any, aim: Aim, sizes: Sizes) -> tuple[Any, Any]:
+def plan_from(tree: Tree, z: Any, before: Any, key: Any, aim: Objective, sizes: PlanSizes) -> tuple[Any, Any]:
     """The next action [A] on [-1, 1] in z [D], and the offsets [T, A] that it begins.
 
     before: [T, A] the plan of the step before, which is moved on; zeros without one.
@@ -85,6 +85,8 @@ def plan_from(tree: Tree, z: Any, before: Any, key: Any, aim: Aim, sizes: Sizes)
 
 
 @jitted("sizes")
-def next_action(tree: Tree, z: Any, before: Any, seed: Any, h: Any, aim: Aim, sizes: Sizes) -> tuple[Any, Any]:
+def next_action(
+    tree: Tree, z: Any, before: Any, seed: Any, h: Any, aim: Objective, sizes: PlanSizes
+) -> tuple[Any, Any]:
     """`plan_from` at step h, compiled; its random numbers follow from the seed and h."""
     return plan_from(tree, z, before, jax.random.fold_in(jax.random.key(seed), h), aim, sizes)

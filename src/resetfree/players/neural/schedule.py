@@ -16,7 +16,7 @@ import numpy as np
 
 from resetfree.core.arrays import Floats
 from resetfree.game.replay_buffer import ReplayBuffer
-from resetfree.players.neural.actor_critic import Aim
+from resetfree.players.neural.actor_critic import Objective
 from resetfree.players.neural.networks import FAR
 
 RANGE = (0.025, 0.975)  # quantiles of rewards, whose distance is their range
@@ -29,7 +29,7 @@ SMOOTH = 0.7  # correlation of successive noise
 ROLLOUT_NOISE = 0.1  # of actions in rollouts
 
 
-class Progress(NamedTuple):
+class LearningProgress(NamedTuple):
     """What is kept of the past."""
 
     base: float = 0.0
@@ -59,12 +59,14 @@ class Schedule:
     shrink: float = 0.9  # its factor for each fall
     flat: float = 0.02  # of the range: rewards that rise by less count as flat
 
-    def played_noise(self, now: Progress) -> float:
+    def played_noise(self, now: LearningProgress) -> float:
         """The deviation of noise in actions that are played."""
         return self.noise if now.first_fall else self.wide_noise
 
 
-def progressed(was: Progress, rows: ReplayBuffer, before: int, schedule: Schedule, *, refit: bool) -> Progress:
+def progressed(
+    was: LearningProgress, rows: ReplayBuffer, before: int, schedule: Schedule, *, refit: bool
+) -> LearningProgress:
     """The progress after the rows from `before` on.  refit: whether the units of rewards are found anew."""
     n, falls = rows.n, np.flatnonzero(rows.terminated[: rows.n])
     rewards = rows.reward[:n][rows.taken(n)]
@@ -87,7 +89,7 @@ def progressed(was: Progress, rows: ReplayBuffer, before: int, schedule: Schedul
     return was._replace(boldness=float(boldness), best=float(best))
 
 
-def aimed(now: Progress, rows: ReplayBuffer, lam: float, schedule: Schedule) -> Aim:
+def aimed(now: LearningProgress, rows: ReplayBuffer, lam: float, schedule: Schedule) -> Objective:
     """What is strived for next."""
     careful = {
         "weight": now.boldness * np.clip((rows.n - now.first_fall) / schedule.ramp, 0.0, 1.0),
@@ -103,7 +105,7 @@ def aimed(now: Progress, rows: ReplayBuffer, lam: float, schedule: Schedule) -> 
         "noise": ROLLOUT_NOISE,
         **(careful if now.first_fall else free),
     }
-    return Aim(**{name: np.float32(value) for name, value in numbers.items()})
+    return Objective(**{name: np.float32(value) for name, value in numbers.items()})
 
 
 def gradient_steps(rate: float, before: int, n: int) -> int:

@@ -33,7 +33,7 @@ DECAY, MOST_GRADIENT = 1e-5, 50.0
 FALL_LOSS = 0.1  # weight of the loss of falls beside that of the motion
 
 
-class Scales(NamedTuple):
+class Normaliser(NamedTuple):
     """What relates a machine's units to those of its networks; float32, see the legend."""
 
     centre: Any  # [D]
@@ -47,7 +47,7 @@ class Scales(NamedTuple):
     unexplained: Any  # part of the falls that no threshold explains
 
 
-class Rows(NamedTuple):
+class StepRows(NamedTuple):
     """Transitions on the scale of z, float32; there may be more room than transitions."""
 
     z: Any  # [room, D]
@@ -57,13 +57,13 @@ class Rows(NamedTuple):
     fell: Any  # [room] 1 where the transition ends in a reset state
 
 
-def first_scales(size: int) -> Scales:
+def first_scales(size: int) -> Normaliser:
     """Before any data."""
     zero, one = np.zeros(size, np.float32), np.ones(size, np.float32)
     mean, deviation = np.zeros(size + 1, np.float32), np.ones(size + 1, np.float32)
     far = np.full(size, FAR, np.float32)
     ends = {"least": -1e3 * one, "most": 1e3 * one, "low": -far, "high": far}
-    return Scales(zero, one, mean, deviation, **ends, unexplained=np.zeros((), np.float32))
+    return Normaliser(zero, one, mean, deviation, **ends, unexplained=np.zeros((), np.float32))
 
 
 def fresh_model(size: int, n_actions: int, hidden: int, members: int, rng: np.random.Generator) -> Tree:
@@ -87,7 +87,7 @@ def predict(model: Layers, z: Any, a: Any) -> tuple[Any, Any, Any]:
     return out[..., :n], log, out[..., 2 * n]
 
 
-def stepped(model: Layers, scales: Scales, z: Any, a: Any, noise: Any) -> tuple[Any, Any, Any]:
+def stepped(model: Layers, scales: Normaliser, z: Any, a: Any, noise: Any) -> tuple[Any, Any, Any]:
     """One step of every member: the next z [E, B, D], the reward and the probability of a fall [E, B].
 
     noise: standard normal numbers [..., D + 1], 0 for the mean.
@@ -108,7 +108,7 @@ def draw_rows(key: Any, shape: tuple[int, ...], n: Any, lately: int, part: float
     return jnp.clip((n - 1 - jax.random.uniform(key, shape) * span).astype(jnp.int32), 0, n - 1)
 
 
-def fit_step(tree: Tree, rows: Rows, n: Any, key: Any, batch: int) -> Tree:
+def fit_step(tree: Tree, rows: StepRows, n: Any, key: Any, batch: int) -> Tree:
     """One gradient step of the ensemble on the first n rows, each member on a batch of its own.
 
     The loss is the beta-weighted negative log-likelihood (beta 1/2) of Seitzer et al. (2022), which does not give up
@@ -130,7 +130,7 @@ def fit_step(tree: Tree, rows: Rows, n: Any, key: Any, batch: int) -> Tree:
     return {**tree, "model": optax.apply_updates(tree["model"], update), "model_steps": steps}
 
 
-def rescaled(tree: Tree, new: Scales) -> Tree:
+def rescaled(tree: Tree, new: Normaliser) -> Tree:
     """The same functions of states in a machine's units, on new scales: first and last layers change. In NumPy."""
     old = tree["scales"]
     ratio, shift = new.scale / old.scale, (new.centre - old.centre) / old.scale

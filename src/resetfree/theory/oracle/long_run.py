@@ -103,7 +103,7 @@ def average_problem(mdp: FiniteMDP) -> AverageProblem:
     P = whole[kept][:, nodes]
     P.eliminate_zeros()
     rewards = np.broadcast_to(mdp.reward, (n_steps, n_states, n_actions)).ravel()[kept]
-    return AverageProblem(nodes, pairs, kept % n_actions, P, rewards, n_steps)
+    return AverageProblem(nodes=nodes, pairs=pairs, actions=kept % n_actions, P=P, reward=rewards, n_steps=n_steps)
 
 
 def solve_long_run(mdp: FiniteMDP) -> LongRunSolution:
