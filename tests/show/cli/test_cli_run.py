@@ -21,11 +21,11 @@ from tests.show.cli import commands
 import resetfree as rf
 from resetfree.core.errors import RunError
 from resetfree.core.interrupts import STOPPING
+from resetfree.core.readable import number
 from resetfree.players import discover
 from resetfree.problems.action_spaces import Choices
 from resetfree.runs.file.ledger import read
 from resetfree.show.cli import main
-from resetfree.show.cli.common import number
 from resetfree.show.cli.progress import Display
 from resetfree.theory.certificates.anytime import resets_upper
 

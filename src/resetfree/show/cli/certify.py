@@ -13,6 +13,7 @@ from rich.text import Text
 import resetfree as rf
 from resetfree.core.certificate import COMPARED, Certificate, failure_probability
 from resetfree.core.errors import RunError
+from resetfree.core.readable import counted
 from resetfree.problems.continuum import Continuum
 from resetfree.problems.world import parse_options, resolve_model
 from resetfree.runs.file.ledger import write_certificates
@@ -21,7 +22,6 @@ from resetfree.show.cli.common import (
     FILE,
     Documented,
     as_json,
-    counted,
     emit,
     finite,
     one_argument,

@@ -142,7 +142,7 @@ def _arguments(function: Callable[..., None]) -> Callable[..., None]:
     ],
     groups={
         "What is learned": ["--episodes", "--seed", "--set", "--primal", "--dual", "--feedback", "--bound"],
-        "The run file": ["--out", "--resume", "--overwrite", "--json", "--film", "--tensorboard"],
+        "The run file": ["--out", "--resume", "--overwrite", "--json", "--verbose", "--film", "--tensorboard"],
         "When it ends": ["--max-resets", "--steps", "--seconds"],
         "Who resets it": ["--operator", "--operator-deadline", "--ask"],
         "What it begins with": ["--data", "--from", "--from-what"],
@@ -154,6 +154,7 @@ def _arguments(function: Callable[..., None]) -> Callable[..., None]:
 @click.option("--operator-deadline", type=float, metavar="SECONDS", help="How long to wait for the operator.")
 @tensorboard_option
 @as_json
+@click.option("-v", "--verbose", is_flag=True, help="End with everything that is known about the run, not 12 lines.")
 @click.option(
     "--film",
     type=click.IntRange(1, MOST_KEPT),
@@ -186,7 +187,7 @@ def run(context: click.Context, /, problem: str, **words: Any) -> None:
             f"Continue with: {command.again(**{kind: so_far + (words[kind] or 0)})}",
             err=True,
         )
-    emit(found, words["as_json"], lambda console: show_run(console, done, found))
+    emit(found, words["as_json"], lambda console: show_run(console, done, found, words["verbose"]))
 
 
 @dataclass(frozen=True)

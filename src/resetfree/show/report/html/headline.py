@@ -75,7 +75,7 @@ def _tiles(group: Group) -> list[Tile]:
         )
     else:
         upper = float(np.max(group.final("upper")))
-        words = f"with {100 * (1 - anytime.DELTA):g} % confidence, from the resets so far alone"
+        words = f"with {100 * (1 - anytime.SHOWN):g} % confidence, from the resets so far alone"
         third = Tile(f"≤ {number(upper)}", "expected resets", words)
     return [Tile(number(float(np.mean(resets))), "resets", note), _earned(group), third]
 

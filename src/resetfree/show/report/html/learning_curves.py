@@ -19,6 +19,7 @@ from resetfree.theory.certificates import RATES, anytime
 
 TICKS = 3000  # resets of a time line that are drawn one by one
 BINS = 240  # of a time line with more
+LEVEL = f"{100 * (1 - anytime.SHOWN):g} % confidence"
 EARLY = " The episodes are on a logarithmic axis, since nearly all change is in the first tenth."
 
 
@@ -61,8 +62,8 @@ def linear_resets(group: Group) -> Drawing:
     draw.dress(axes, "Resets", "resets", log="x" * log)
     draw.legend_above(axes)
     caption = (
-        f"{_expected(group)} Realised: resets that happened. Dotted: between these the expected resets lie after every "
-        f"episode at once with probability {1 - anytime.DELTA:g}, from the realised resets alone (mean over seeds)."
+        f"{_expected(group)} Realised: resets that happened. Dotted: above and below the expected resets, each with "
+        f"{LEVEL} after every episode at once, from the realised resets alone (mean over seeds)."
         f"{EARLY * log} Unit: resets. {draw.over_seeds(group.n)}"
     )
     alt = f"Resets over {group.rounds:,} episodes: {curves['realised'].mean[-1]:.4g} realised."
@@ -90,8 +91,8 @@ def foreseen(group: Group) -> Drawing:
     )
     caption = (
         f"Predicted: the primal player's own probability of a reset in each episode, before it was played, summed; "
-        f"{MEANT[said[0].meant]}. Grey: where the expected resets lie with probability {1 - anytime.DELTA:g}, by the "
-        f"realised ones alone (mean over seeds). At the end the predictions are {verdicts}; {means}. Unit: resets. "
+        f"{MEANT[said[0].meant]}. Grey: where the expected resets lie by the realised ones alone, each end with "
+        f"{LEVEL} (mean over seeds). At the end the predictions are {verdicts}; {means}. Unit: resets. "
         f"{draw.over_seeds(group.n)}"
     )
     ends = [curves[name].mean[-1] for name in ("predicted", "realised")]

@@ -20,7 +20,7 @@ const MEANINGS = {
   "primal": "The primal player chooses the policy of each episode: how to act.",
   "dual": "The dual player charges for resets: it names the price of a reset at the start of each episode.",
   "multiplier": "λ, the price of a reset, in units of reward. It rises until resets do not pay.",
-  "certified": "A bound on the expected resets, from the resets that happened alone: no model, no assumption, 99 % at every moment at once.",
+  "certified": "A bound on the expected resets, from the resets that happened alone: no model, no assumption, 95 % at every moment at once.",
   "slack": "How far the bound is above what it bounds. A negative slack would refute it.",
 };
 export function help(word) {

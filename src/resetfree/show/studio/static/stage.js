@@ -9,7 +9,7 @@ const SPEEDS = [0.5, 1, 2, 4, 8, 15, 30, 60, 120, 300, 1000, 3000, 0];
 const WORDS = { starting: "starting", running: "learning", paused: "paused", waiting: "waiting for a reset", done: "finished", stopped: "stopped, saved", failed: "failed", following: "another program is writing it", interrupted: "interrupted", file: "finished" };
 const MULTIPLIER = "Multiplier λ";
 const CHARTS = [
-  ["Resets", "realised; dashed: expected (exact); dotted: certified bound on these, 99 %; faint: predicted by the player", (c) => [["realised", ""], ["expected", " thin"], ["upper", " dot"], ["predicted", " faint"]].map(([key, kind]) => [c.k, c[key], kind])],
+  ["Resets", "realised; dashed: expected (exact); dotted: certified bound on these, 95 %; faint: predicted by the player", (c) => [["realised", ""], ["expected", " thin"], ["upper", " dot"], ["predicted", " faint"]].map(([key, kind]) => [c.k, c[key], kind])],
   ["Regret", "against the best policy that is never reset; below zero it was bought with resets", (c) => [[c.k, c.regret, ""]]],
   [MULTIPLIER, "what the dual player charges for a reset", (c) => [[c.k, c.lam, ""]]],
   ["Pairs kept", "pairs of state and first action that the player has not ruled out (or plays); dashed: truly safe", (c, lane) => [[c.k, c.pairs, ""], ...(lane.map ? [[[c.k[0], c.k.at(-1)], [lane.map.safe_pairs, lane.map.safe_pairs], " thin"]] : [])]],
@@ -153,7 +153,7 @@ export class Stage {
     for (const key of Object.keys(place.tiles)) place.tiles[key].firstChild.textContent = key === "k" ? now.k.toLocaleString("en") : short(values[key]);
     if (place.tiles.missed && now.now?.in_time != null) place.tiles.missed.lastChild.textContent = `deadlines missed; ${Number(now.now.in_time.toPrecision(5))} % in time`;
     if (now.now && place.tiles.expected) place.tiles.expected.lastChild.textContent = `expected resets; certified ≤ ${short(now.now.upper)}, slack ${now.now.expected === null ? "–" : short(now.now.upper - now.now.expected)}`;
-    if (now.now && !place.oracle) place.tiles.realised.lastChild.textContent = `resets so far; expected ≤ ${short(now.now.upper)}, 99 %${now.now.predicted === null ? "" : `, predicted ${short(now.now.predicted)}`}`;
+    if (now.now && !place.oracle) place.tiles.realised.lastChild.textContent = `resets so far; expected ≤ ${short(now.now.upper)}, 95 %${now.now.predicted === null ? "" : `, predicted ${short(now.now.predicted)}`}`;
     if (place.tiles.reward) place.tiles.reward.lastChild.textContent = now.k > LATELY ? `reward per episode, the last ${LATELY}` : "reward per episode";
     if (before?.now && now.now && now.now.realised > before.now.realised) {
       place.tiles.realised.classList.remove("hit");
