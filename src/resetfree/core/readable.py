@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 SMALLEST, LARGEST = 1e-4, 1e15  # between them, numbers are written out
-DIGITS = 3
+DIGITS, PLACES = 3, 6  # significant digits; most behind the point
 
 
 def number(value: float, digits: int = DIGITS) -> str:
@@ -25,7 +25,8 @@ def number(value: float, digits: int = DIGITS) -> str:
         return f"{_trimmed(mantissa)} × 10^{int(power)}"
     if size < SMALLEST:
         return f"under {SMALLEST:g}" if value > 0 else f"above -{SMALLEST:g}"
-    return _trimmed(f"{value:,.{max(0, digits - 1 - math.floor(math.log10(size)))}f}")
+    places = min(max(0, digits - 1 - math.floor(math.log10(size))), PLACES)
+    return _trimmed(f"{value:,.{places}f}")
 
 
 def low_to_high(low: float, high: float, digits: int = DIGITS) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.arrays import Floats
+from resetfree.core.readable import number
 from resetfree.game.contract import Prediction
 from resetfree.players import discover
 from resetfree.theory.certificates.anytime import SHOWN, resets_lower, resets_upper
@@ -43,7 +44,7 @@ class Foresight(NamedTuple):
         'high by design: what is not known counts as dangerous; 0.6 before resets, 0.02 otherwise'
         """
         means = [(self.with_reset, "before resets"), (self.without_reset, "otherwise")]
-        both = ", ".join(f"{mean:.2g} {where}" for mean, where in means if mean is not None)
+        both = ", ".join(f"{number(mean, 2)} {where}" for mean, where in means if mean is not None)
         return "; ".join(part for part in (MEANT[self.meant], self._verdict_text(), both) if part)
 
     @property

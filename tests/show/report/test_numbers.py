@@ -65,7 +65,7 @@ def test_curves_of_one_run_are_the_run_bit_for_bit(single: tuple[rf.Run, Page]) 
         ("g1-foreseen", "realised"): run.realised_resets,
         ("g1-foreseen", "predicted"): run.predicted_resets,
         ("g1-resets", "upper"): np.minimum(
-            anytime.resets_upper(run.realised_resets, anytime.DELTA / 2), np.arange(1, EPISODES + 1)
+            anytime.resets_upper(run.realised_resets, anytime.SHOWN), np.arange(1, EPISODES + 1)
         ),
         ("g1-game-regret", "primal"): primal_regret(run.rounds, run.solution),
         ("g1-game-regret", "dual_zero"): dual_regret(run.rounds, 0.0),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from resetfree.core.readable import counted, number, percent
 from resetfree.show.report.comparison import span
 from resetfree.show.report.html.figures import HEIGHT, LONGEST, Drawing, canvas, curve, dress, plain_text, shown
 from resetfree.show.report.html.groups import Group, every_path
@@ -53,12 +54,12 @@ def headline(groups: Sequence[Group]) -> Markup:
 def one_group(group: Group) -> str:
     """How many resets there were, and since when there was none."""
     counts, last = group.final("realised"), _last_reset(group)
-    most, episodes = int(max(counts)), f"{group.rounds:,} episode{'' if group.rounds == 1 else 's'}"
+    most, episodes = int(max(counts)), counted(group.rounds, "episode")
     if most == 0:
         return f"No reset in {episodes}{'' if group.n == 1 else f', in any of {group.n} runs'}."
     since = f"; none since episode {last:,}" if last < group.rounds else ""
     if group.n == 1:
-        return f"{most:,} reset{'' if most == 1 else 's'} in {episodes}{since}."
+        return f"{counted(most, 'reset')} in {episodes}{since}."
     mean = number(float(np.mean(counts)))
     return f"{mean} resets in {episodes}, on average over {group.n} seeds (most {most:,}){since}."
 
@@ -87,8 +88,8 @@ def _earned(group: Group) -> Tile:
     if not isinstance(group.truths, str):
         best = np.mean([np.mean(t.solution.value[t.rounds.s1[_late(group) : group.rounds]]) for t in group.truths])
         if best > 0:
-            share = f"{100 * late_reward(group, 'reward') / best:.1f}".removesuffix(".0")
-            note = f"{share} % of what the best policy that is never reset earns"
+            share = percent(late_reward(group, "reward") / best)
+            note = f"{share} of what the best policy that is never reset earns"
     return Tile(number(value), "reward per episode at the end", note)
 
 
@@ -143,7 +144,7 @@ def _totals(groups: Sequence[Group]) -> tuple[str, list[Tile]]:
     tiles = [
         _winner(groups) or Tile(f"{len(problems):,}", "problems", f"{len(groups):,} groups of runs"),
         Tile(f"{rounds:,}", "episodes", _count(groups).value + " runs"),
-        Tile(number(resets), "resets in all", f"{resets / rounds:.2%} of the episodes"),
+        Tile(number(resets), "resets in all", f"{percent(resets / rounds)} of the episodes"),
     ]
     return (
         f"{len(groups)} groups of runs on {len(problems)} problems: {number(resets)} resets in {rounds:,} episodes.",
@@ -172,17 +173,6 @@ def _count(groups: Sequence[Group]) -> Tile:
 def name(group: Group) -> str:
     """A group without its problem."""
     return group.label.removeprefix(f"{group.spec['problem']}, ")
-
-
-def number(value: float) -> str:
-    """A number as people write it.
-
-    >>> number(2.0), number(0.0253), number(11.555), number(1234567.0)
-    ('2', '0.025', '11.6', '1,234,567')
-    """
-    if value == round(value) or abs(value) >= 1000:
-        return f"{value:,.0f}"
-    return f"{value:.3g}" if abs(value) >= 1 else f"{value:.2g}"
 
 
 MARKS = "os^Dvp*X"
@@ -227,8 +217,7 @@ def standings(groups: list[Group]) -> Markup:
     for group in order:
         ahead: object = "–"
         if group is not first and min(first.n, group.n) > 1:
-            chance = chance_of_less(first.final("realised"), group.final("realised"))
-            ahead = f"{chance.mean:.0%} [{chance.low:.0%}, {chance.high:.0%}]"
+            ahead = _ahead(chance_of_less(first.final("realised"), group.final("realised")), first.n * group.n)
         regret = group.final("regret")
         ends = [_cell(resets[group.name]), _cell(trimmed(regret)) if regret else "–"]
         rows.append((tag("a", name(group), href=f"#{group.name}"), group.n, *ends, number(late_reward(group)), ahead))
@@ -245,6 +234,17 @@ def standings(groups: list[Group]) -> Markup:
         "chance that a run of the first line has fewer resets than a run of this line, ties counted half"
     )
     return table(head, rows, numbers=range(1, 6), caption=caption)
+
+
+def _ahead(chance: Interval, pairs: int) -> str:
+    """How surely the first has fewer resets; where all pairs of runs agree, an interval would claim too much.
+
+    >>> _ahead(Interval(1.0, 1.0, 1.0), 9), _ahead(Interval(0.8, 0.5, 0.95), 9)
+    ('in all 9 pairs of runs', '80 % [50 %, 95 %]')
+    """
+    if chance.mean in (0.0, 1.0):
+        return f"in {'all' if chance.mean else 'none of'} {counted(pairs, 'pair')} of runs"
+    return f"{percent(chance.mean, 2)} [{percent(chance.low, 2)}, {percent(chance.high, 2)}]"
 
 
 def _cell(x: Interval) -> str:
@@ -270,7 +270,7 @@ def _profile(groups: list[Group], which: int) -> Drawing:
         "Left and high is good: how many of the runs of a group (n in the legend) had at most x resets in all. A curve "
         "above another throughout is better on every quantile."
     )
-    alt = f"Profiles of the resets of {len(groups)} groups, between 0 and {most:.4g}."
+    alt = f"Profiles of the resets of {len(groups)} groups, between 0 and {number(most)}."
     data = dict(zip(("group", "n", "resets", "share"), zip(*rows, strict=True), strict=True))
     return Drawing(f"comparison{which}-profile", "Profiles of Resets", caption, alt, data=data, figure=figure)
 
