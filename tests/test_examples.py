@@ -14,6 +14,7 @@ SAYS = {
     "first_problem.py": "1000 episodes of the best reset-free policy: 0 resets",
     "reduction.py": "holds: Resets",
     "learn.py": "stopped after 700 episodes",
+    "logs.py": "from its log",
 }
 
 

@@ -27,6 +27,8 @@ FILE = Path(__file__).parent / "recorded_runs.json"
 COUNTS = ("s1", "reset", "steps", "next_start")
 FLOATS = ("lam", "v_r_hat", "v_c_hat", "upper", "cost_signal", "reward", "v_r", "v_c")
 VECTORS = ("model-search", "stored-linear")  # play on an environment with vector states
+# Written to be read, in plain NumPy: its last bits were seen to differ between machines of one kind of processor.
+UP_TO_ROUNDING = ("algorithm1 on grid-v0",)
 Columns = dict[str, Any]
 
 
@@ -119,7 +121,7 @@ def test_the_recorded_run_is_played_again(name: str) -> None:
         assert now[same] == then[same], same
     for column, total in then["sums"].items():  # None where a player or problem has no such number
         assert now["sums"][column] == (total and pytest.approx(total, rel=1e-9, abs=1e-9)), column
-    if recorded["machine"] == machine():
+    if recorded["machine"] == machine() and name not in UP_TO_ROUNDING:
         assert now["bits"] == then["bits"]
 
 

@@ -213,3 +213,14 @@ def test_the_studio_says_that_nothing_is_proved_of_what_data_taught(tmp_path: Pa
 def test_a_batch_is_as_long_as_its_plan() -> None:
     pair = (make_player("primal", "ucbvi"), make_player("dual", "counting"))
     assert play_batch(rf.make("grid-v0"), *pair, episodes=5, seeds=[1]).run(0).episodes == 5
+
+
+def test_a_run_that_is_resumed_without_a_seed_has_that_of_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.rfrun"
+    rf.learn("grid-v0", "ucbvi", episodes=3, seed=7, path=path)
+    again = rf.learn("grid-v0", "ucbvi", episodes=5, resume=True, path=path)
+    whole = rf.learn("grid-v0", "ucbvi", episodes=3, seed=7, path=tmp_path / "b.rfrun")
+    assert (len(again), again.spec["seed"]) == (5, 7)
+    assert np.array_equal(again.columns["s1"][:3], whole.columns["s1"])
+    with pytest.raises(RunError, match="seed"):
+        rf.learn("grid-v0", "ucbvi", episodes=5, resume=True, path=path, seed=0)

@@ -483,3 +483,31 @@ def test_a_run_that_cannot_begin_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="half a round"):
         learn(Walk(), Chatty(breaks_at=1), "counting", path=path)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("problem", "way"),
+    [
+        ("gym:CartPole-v1", r'or as settings=\{"problem": \{"horizon": \.\.\.\}\}'),
+        (rf.from_gym("gym:CartPole-v1"), r"as in rf\.from_gym\(env, horizon=\.\.\.\)\. Got"),
+    ],
+    ids=["name", "problem"],
+)
+def test_an_option_of_the_problem_is_told_where_it_goes(problem: Any, way: str) -> None:
+    options: Any = {"horizon": 50}
+    with pytest.raises(InvalidInput, match=rf"The 'horizon' is part of the problem, and no argument of learn: .*{way}"):
+        rf.learn(problem, **options)
+    with pytest.raises(UnknownName, match="Did you mean 'episodes'"):
+        rf.learn(problem, **{"episode": 5})  # type: ignore[arg-type]
+
+
+def test_the_original_return_is_always_a_number(tmp_path: Path) -> None:
+    run = rf.learn("grid-v0", "ucbvi", episodes=5, path=tmp_path / "a.rfrun")
+    assert np.array_equal(run.columns["original_return"], run.columns["reward"])
+    connection = sqlite3.connect(tmp_path / "b.rfrun")
+    with sqlite3.connect(tmp_path / "a.rfrun") as whole:
+        whole.backup(connection)
+    connection.execute("UPDATE rounds SET original_return = NULL")  # as in files from before
+    connection.commit()
+    connection.close()
+    assert np.array_equal(read(tmp_path / "b.rfrun").columns["original_return"], run.columns["reward"])

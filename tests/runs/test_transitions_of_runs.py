@@ -18,9 +18,15 @@ import pytest
 import resetfree as rf
 from resetfree.core.errors import InvalidInput
 from resetfree.core.state import pack, unpack
+from resetfree.problems.contract import Episode
+from resetfree.runs import playing
 from resetfree.runs.data.all_transitions import NAMES, unscaled_episodes
-from resetfree.runs.data.transition_files import KIND, read_transitions, write_transitions
+from resetfree.runs.data.transition_files import KIND, episodes_in, read_columns, write_transitions
 from resetfree.show.cli import main
+
+
+def read_transitions(path: Path) -> list[Episode]:
+    return episodes_in(read_columns(path), path)
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +62,13 @@ def test_rewards_are_those_before_scaling(pendulum: rf.Run) -> None:
     assert found["action"].shape == (30, 1)
 
 
-def test_a_run_without_a_file_has_none() -> None:
-    with pytest.raises(InvalidInput, match="Only a run file holds transitions"):
+def test_a_run_without_a_file_has_its_own_in_this_process(monkeypatch: pytest.MonkeyPatch, grid: rf.Run) -> None:
+    spec = grid.spec
+    again = rf.learn("grid-v0", spec["primal"]["name"], episodes=len(grid), seed=spec["seed"])
+    for name, column in rf.transitions(grid).items():
+        assert np.array_equal(rf.transitions(again)[name], column), name
+    monkeypatch.setattr(playing, "MOST_KEPT", 4)
+    with pytest.raises(InvalidInput, match=r"keeps its transitions up to 1,000,000 steps, .* give it a 'path'"):
         rf.transitions(rf.learn("grid-v0", episodes=2))
 
 
@@ -104,11 +115,9 @@ def test_a_dataset_of_minari_has_the_same_episodes(
         assert np.allclose(found.actions, one.actions)
         assert np.allclose(found.rewards, one.rewards)
     problem = rf.from_gym("gym:Pendulum-v1", horizon=5, reward_range=(-20.0, 4.0), reset_when="never")
-    first, second = (
-        rf.learn(problem, "model-search", episodes=1, data=source).spec["data"]
-        for source in (minari.load_dataset("pendulum-v0"), pendulum.path)
-    )
-    assert (first["episodes"], first["steps"]) == (second["episodes"], second["steps"]) == (6, 30)
+    for source in (minari.load_dataset("pendulum-v0"), Path("minari:pendulum-v0"), pendulum.path):
+        about = rf.learn(problem, "model-search", episodes=1, data=source).spec["data"]
+        assert (about["episodes"], about["steps"]) == (6, 30)
     with pytest.raises(InvalidInput, match=r"^Minari does not write the dataset 'pendulum-v0': .*"):
         write_transitions(pendulum.path, tmp_path / "pendulum.minari")
 

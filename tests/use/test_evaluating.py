@@ -188,6 +188,7 @@ def test_the_training_life_pays_what_its_columns_say() -> None:
     assert total < -1 < 0 < continuing_return(own)[-1] <= 1
 
 
+@pytest.mark.filterwarnings("ignore:.*far outside of its declared space")  # the pole goes round
 def test_a_raw_environment_takes_the_options_of_the_adapter() -> None:
     even = FunctionPolicy(lambda h, s: np.array([0.5, 0.5]), "a coin", 2)
     policy = DeployedPolicy(even, Sensor("vector", {"shape": [4]}), np.arange(2), 25, {})

@@ -350,10 +350,10 @@ def test_what_is_no_such_file_is_refused(tmp_path: Path) -> None:
 
 def test_only_a_policy_is_replaced(tmp_path: Path) -> None:
     policy = lake()
-    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "notes.npz").write_text("mine")
     with pytest.raises(RunError, match="is not replaced"):
-        policy.export(tmp_path / "notes.txt")
-    assert (tmp_path / "notes.txt").read_text() == "mine"
+        policy.export(tmp_path / "notes.npz")
+    assert (tmp_path / "notes.npz").read_text() == "mine"
     for _ in range(2):
         policy.export(tmp_path / "new" / "policy.npz")
     assert [one.name for one in (tmp_path / "new").iterdir()] == ["policy.npz"]

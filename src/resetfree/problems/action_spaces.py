@@ -11,6 +11,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from math import prod
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -56,6 +58,27 @@ class Choices:
     def holds(self, action: Any) -> bool:
         """Whether it is one of these actions."""
         return isinstance(action, int | np.integer) and bool(0 <= action < self.n)
+
+    @cached_property
+    def levels(self) -> tuple[int, ...] | None:
+        """The number of levels of each entry, if the actions are all points of a grid, the last entry counted first.
+
+        Such actions are ordered: action i is the point `np.unravel_index(i, levels)`. None for any other list.
+
+        >>> Choices(4, [np.array([0, 0]), np.array([0, 1]), np.array([1, 0]), np.array([1, 1])]).levels
+        (2, 2)
+        """
+        if self.values is None or not all(np.ndim(one) for one in self.values):
+            return None
+        try:
+            table = np.array([np.ravel(one) for one in self.values], dtype=np.float64)
+        except (TypeError, ValueError):  # actions of several parts, or of several sizes
+            return None
+        axes = [np.unique(column) for column in table.T]
+        if prod(map(len, axes)) != self.n:
+            return None
+        grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(self.n, -1)
+        return tuple(map(len, axes)) if np.array_equal(grid, table) else None
 
     def native(self, action: int) -> Any:
         """The action as the environment takes it."""
@@ -133,6 +156,32 @@ class Box:
     def stack(self, actions: list[Any]) -> NDArray[Any]:
         """The actions of an episode: float [n, A]."""
         return np.array(actions, dtype=np.float64).reshape(-1, self.size)
+
+
+class Levels(Box):
+    """Ordered whole numbers as a box: the environment takes the nearest whole numbers.
+
+    >>> gears = Levels(np.array([0, 1]), np.array([4, 3]))
+    >>> gears.native(np.array([2.6, 1.2])), str(gears)
+    (array([3, 1]), '2 numbers within a box, rounded')
+    """
+
+    def __init__(self, low: NDArray[Any], high: NDArray[Any]) -> None:
+        super().__init__(low, high)
+        object.__setattr__(self, "low", np.asarray(low))
+        object.__setattr__(self, "high", np.asarray(high))
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}, rounded"
+
+    def native(self, action: NDArray[np.float64]) -> NDArray[Any]:
+        """The nearest whole numbers, in the shape and type of the environment."""
+        return np.asarray(np.rint(action).reshape(self.low.shape).astype(self.low.dtype))
+
+
+def box_between(low: NDArray[Any], high: NDArray[Any]) -> Box:
+    """A box with these bounds, rounded if they are of whole numbers: the other way round of its `low` and `high`."""
+    return (Levels if low.dtype.kind in "biu" else Box)(low, high)
 
 
 ActionSpace: TypeAlias = Choices | Box

@@ -21,7 +21,7 @@ from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput, ResetFreeError
 from resetfree.core.settings import NonNegative, Range, accepts, is_float, shown
 from resetfree.core.state import plain_dtype
-from resetfree.problems.action_spaces import ActionSpace, Box, Choices
+from resetfree.problems.action_spaces import ActionSpace, Box, Choices, box_between
 from resetfree.problems.contract import Episode, Problem, State, is_frozen
 from resetfree.problems.features import FeatureMap, make_features
 from resetfree.problems.features import discover as feature_maps
@@ -209,7 +209,7 @@ def actions_from(plain: dict[str, Any]) -> ActionSpace:
         return Choices(n, values)
     if values is None or values.ndim < 1 or len(values) != 2:
         raise InvalidInput("its box of actions must have two bounds")
-    return Box(values[0, ...], values[1, ...])
+    return box_between(values[0, ...], values[1, ...])
 
 
 def plain_array(array: np.ndarray[Any, Any] | None) -> dict[str, Any] | None:

@@ -11,6 +11,7 @@ from resetfree.core.arrays import Floats
 from resetfree.core.state import require
 from resetfree.problems.action_spaces import Box, from_unit
 from resetfree.problems.contract import Policy, State
+from resetfree.problems.formula import Formula
 
 
 @dataclass
@@ -41,6 +42,11 @@ class TanhPolicy(Policy):
             return from_unit(self.reach * (2.0 * np.asarray(u) - 1.0), self.low, self.high)
         pushed = np.tanh(self.weight @ np.atleast_1d(np.asarray(s, dtype=np.float64)) + self.bias)
         return from_unit(pushed, self.low, self.high)
+
+    def formula(self, state: Formula) -> Formula:
+        """The mode, for export; without weights the middle of the box."""
+        bias = self.bias if self.weight.any() else np.zeros_like(self.bias)
+        return state.affine(self.weight.T, bias).tanh().in_box(self.low, self.high)
 
 
 def no_policy(box: Box, size: int, reach: float = 1.0) -> TanhPolicy:

@@ -172,7 +172,5 @@ class LogEvery:
 
 
 def _value(session: Session, column: str) -> float:
-    """The last round's value; the reward where the environment has no rewards of its own."""
-    row = session.row
-    found = float(row[column])
-    return float(row["reward"]) if column == "original_return" and np.isnan(found) else found
+    """The last round's value."""
+    return float(session.row[column])

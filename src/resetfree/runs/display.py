@@ -168,8 +168,7 @@ def frame(run: Shown) -> DataFrame:
 
 def own_rewards(run: Shown) -> NDArray[np.float64]:
     """[K] the return of each episode in the environment's own rewards, if it has such."""
-    paid, own = run.columns["reward"], run.columns["original_return"]
-    return np.asarray(np.where(np.isnan(own), paid, own), dtype=np.float64)
+    return np.asarray(run.columns["original_return"], dtype=np.float64)
 
 
 def exact(run: Shown) -> bool:

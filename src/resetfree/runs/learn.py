@@ -23,7 +23,7 @@ from resetfree.problems.blueprint import model_from
 from resetfree.problems.registry import PROBLEMS
 from resetfree.problems.world import World, find_world
 from resetfree.runs.data.dataset_loading import taught_again, taught_anew
-from resetfree.runs.file.ledger import Ledger, read
+from resetfree.runs.file.ledger import Ledger, read, read_spec_of
 from resetfree.runs.file.runfile import Checkpoint
 from resetfree.runs.file.spec import difference
 from resetfree.runs.live.acting import go_on, real_time, temporary_file
@@ -66,7 +66,7 @@ def learn(
     B: bound on the multipliers for players that need one (default: the least one, computed by the oracle if available).
     path: the run file (default: none is written).  overwrite: whether it may replace a run file.
     resume: continue the run of that file, with the same arguments; a finished run is only read. With more `episodes`
-      it goes on beyond its plan (see `extension`); without, it has those that it had.
+      it goes on beyond its plan (see `extension`); without, it has those that it had. Without a `seed` it has its own.
     progress: called after every round with the game and the round.
     checkpoint_every: seconds between two checkpoints (less at the start), the most that a crash can lose; rounds before
       a reset by an operator are never lost.
@@ -85,8 +85,9 @@ def learn(
       rate they are called in a thread of their own, and not waited for (see `live.calling`).
     steps, seconds: end the run after so many steps, or so much time in all sessions; as with `max_resets`, it can be
       resumed later with a larger number. What ended a run is in `run.ended`.
-    data: episodes to learn from before the first round: run files, files of transitions (.npz, .parquet), rollouts of
-      Gymnasium, datasets of Minari, or a list of those. Resets in them are known dangers, and no resets of this run.
+    data: what to learn from before the first round: logs with named columns (tables, .csv, .parquet, .npz), runs and
+      their files, rollouts of Gymnasium, datasets of Minari, or a list of those. Resets in them are known dangers, and
+      no resets of this run.
     start_from: an old run, whose data and policy this one begins with; from_what: "data", "policy" or "both" (default:
       both, or the data alone if its policy does not fit).
     ask: "when-stuck" has the agent put back when the run is stuck (`runs.stuck`): resets that are counted apart,
@@ -102,6 +103,8 @@ def learn(
     (50, 6, 4)
     """
     request = RunRequest.of(problem, {"primal": primal, "dual": dual, **options})
+    if request.where.resume and "seed" not in options and request.where.path is not None:
+        request = request.changed("what", seed=read_spec_of(request.where.path)["seed"])
     with request.world() as world:  # closed when the run ends, if it was made here
         return fulfil(request, world)
 

@@ -21,12 +21,13 @@ from resetfree.problems.world import World
 from resetfree.runs.changed_dynamics import change_note, watch_for
 from resetfree.runs.file.ledger import Ledger
 from resetfree.runs.file.newfile import STOPPED, Contents, Ending, raise_unsaved
-from resetfree.runs.file.recorded import COLUMNS, columns_of
+from resetfree.runs.file.recorded import COLUMNS, EpisodeBuffer, columns_of
 from resetfree.runs.file.runfile import plain_row
+from resetfree.runs.flat_reward import note_flat
 from resetfree.runs.live.acting import RealTime, act
 from resetfree.runs.recall import TrainedPlayer
 from resetfree.runs.request import RunRequest
-from resetfree.runs.result import Run
+from resetfree.runs.result import MOST_KEPT, Run
 from resetfree.runs.resuming import checkpoint_of, restore, start_type
 from resetfree.runs.session import Callbacks, OpenRun, Session
 from resetfree.runs.setup import Setup, rounds_of
@@ -64,7 +65,7 @@ def play_rounds(request: RunRequest, opened: OpenRun) -> Run:
         except BaseException as error:
             playing.save_after(error)
             raise
-        run = run_of(setup.world, ledger.contents(), ledger.path, setup)
+        run = run_of(setup.world, ledger.contents(), ledger.path, setup, kept=playing.kept)
         if stop and ended is not None and ended.kind == "stopped":
             raise Stopped(run)
         return run
@@ -88,6 +89,8 @@ class _Playing:
         self._asks = opened.setup.spec.get("ask") == WHEN_STUCK
         self._changes = None if opened.given is None else watch_for(opened.given.episodes, world.problem)
         self._names = checkpoint_of(self._game, 0.0).arrays.keys()
+        # The episodes of a run without a file; None if it has one, or they are too many.
+        self.kept: EpisodeBuffer | None = EpisodeBuffer() if opened.ledger.path is None else None
         self._between = True  # whether the game is between two rounds: only then is its state consistent
         session = Session(
             opened.setup,
@@ -144,6 +147,9 @@ class _Playing:
         row, episode = columns_of(this), this.episode
         self._ledger.append(plain_row(row, self._as_text), episode, timing_of(game, this))
         self._resets, self._steps = self._resets + episode.reset, self._steps + len(episode.actions)
+        if self.kept is not None:
+            self.kept.add(episode)
+            self.kept = self.kept if self._steps <= MOST_KEPT else None
         if self._changes is not None and (changed := self._changes(episode)):
             self._changes = None
             problem.noted.append(change_note(changed))
@@ -151,6 +157,8 @@ class _Playing:
             notice(watch, problem, self._asks)
             if self._asks:
                 game.s1, game.why = None, STUCK
+        elif watch.is_flat and not watch.sentence:  # a run that was stuck has heard more than this
+            note_flat(watch.flat, problem)
         game.stuck = watch.words
         if problem.noted:
             self._ledger.note(this.k, problem.noted, problem.saved())
@@ -183,7 +191,8 @@ class _Playing:
             if not ledger.broken:
                 ledger.ended(Ending(ledger.last, "stopped", STOPPED))
             setup = self._setup
-            raise Stopped(run_of(setup.world, ledger.contents(), ledger.path, setup if whole else None)) from None
+            last = setup if whole else None
+            raise Stopped(run_of(setup.world, ledger.contents(), ledger.path, last, kept=self.kept)) from None
 
 
 def play_at_rate(request: RunRequest, opened: OpenRun, clock: RealTime) -> Run:
@@ -205,10 +214,23 @@ def play_at_rate(request: RunRequest, opened: OpenRun, clock: RealTime) -> Run:
         is_known = newest is not None and newest.k == ledger.last
         if is_known:
             restore(world.problem, setup.game, newest, {}, ledger)
-        run = run_of(world, ledger.contents(), shown, setup if is_known else None)
+        last = setup if is_known else None
+        kept = None if shown is not None else _kept(ledger)
+        run = run_of(world, ledger.contents(), shown, last, kept=kept)
         if ended is not None and ended.kind == "stopped":
             raise Stopped(run)
         return run
+
+
+def _kept(ledger: Ledger) -> EpisodeBuffer | None:
+    """The episodes of a file that is deleted when the run ends, unless they are too many."""
+    _, steps = ledger.totals()
+    if steps > MOST_KEPT:
+        return None
+    kept = EpisodeBuffer()
+    for one in ledger.played(1, ledger.last):
+        kept.add(one.episode)
+    return kept
 
 
 def timing_of(game: Game, this: Round) -> tuple[int, int, int, float] | tuple[()]:
@@ -232,6 +254,7 @@ def run_of(
     setup: Setup | None = None,
     *,
     players: Mapping[Role, type] = MappingProxyType({}),
+    kept: EpisodeBuffer | None = None,
 ) -> Run:
     """The run of a file's contents; `setup`, if it was played here and its game is after the last round."""
     return Run(
@@ -249,4 +272,5 @@ def run_of(
         players=players,
         ended=contents.ended,
         extended=contents.episodes if contents.episodes > contents.spec["episodes"] else None,
+        played=None if kept is None else list(zip(*kept.take(), strict=True)),
     )

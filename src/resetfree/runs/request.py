@@ -18,12 +18,14 @@ import numpy as np
 from resetfree.core import arguments
 from resetfree.core.arguments import flag, is_function, real, whole
 from resetfree.core.errors import InvalidInput, UnknownName
-from resetfree.core.settings import check, check_names, expect
+from resetfree.core.settings import check, check_names, expect, parameters
 from resetfree.game.contract import MOST_EPISODES, DualPlayer, PrimalPlayer, Round
 from resetfree.game.loop import Game
+from resetfree.problems.contract import Problem
+from resetfree.problems.gym.builder import from_gym
 from resetfree.problems.operators import Operator
 from resetfree.problems.paced import Deadlines
-from resetfree.problems.world import World, find_world
+from resetfree.problems.world import World, find_world, is_environment
 from resetfree.runs.file.newfile import Ending
 from resetfree.runs.live.learner_location import LOWEST, RayLearner, checked_location
 from resetfree.runs.result import Run
@@ -33,6 +35,7 @@ Progress: TypeAlias = Callable[[Game, Round], object]
 Settings: TypeAlias = Mapping[str, Mapping[str, Any]]  # by group, by name
 GROUPS = ("problem", "primal", "dual")  # of settings
 FROM = ("data", "policy", "both")  # what a run takes from an old one
+ARGUMENTS = {*parameters(from_gym)} - {"env", "make_options"}  # of a problem that is an environment
 EPISODES = 2000  # of a run for which no number is given
 
 
@@ -233,6 +236,7 @@ class RunRequest:
     @classmethod
     def of(cls, problem: Any, options: Mapping[str, Any]) -> RunRequest:
         """The request of arguments of `learn`; raises InvalidInput for those that no run can have."""
+        _refuse_options_of_problem(problem, options)
         check_names(options, OPTIONS, "argument of learn")
         given = {**options, "settings": check_settings(options.get("settings"))}
         given["options"] = given["settings"].pop("problem", {})
@@ -301,6 +305,20 @@ def check_settings(settings: Any) -> dict[str, Mapping[str, Any]]:
         if group not in GROUPS:
             raise UnknownName("group of settings", group, GROUPS)
     return dict(settings)
+
+
+def _refuse_options_of_problem(problem: Any, options: Mapping[str, Any]) -> None:
+    """Say where an option of the problem goes that was given to `learn`."""
+    for name in options:
+        if name in OPTIONS or name not in ARGUMENTS:
+            continue
+        made = isinstance(problem, Problem) or not (isinstance(problem, str) or is_environment(problem))
+        group = '{"problem": {"' + name + '": ...}}'
+        how = f"give it where the problem is made, as in rf.from_gym(env, {name}=...)"
+        how += "" if made else f", or as settings={group}"
+        raise InvalidInput(
+            f"The '{name}' is part of the problem, and no argument of learn: {how}. Got it here instead."
+        )
 
 
 def _callbacks(given: Any) -> tuple[Callable[[Any], object], ...]:

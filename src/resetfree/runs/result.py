@@ -6,7 +6,7 @@ realised resets are counted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
+MOST_KEPT = 1_000_000  # steps of a run without a file that are kept with it
+
 
 @dataclass(frozen=True, eq=False)
 class Run:
@@ -67,6 +69,8 @@ class Run:
         None  # why it ended after its last round, if something ended it: a budget, a callback, Ctrl-C
     )
     extended: int | None = None  # the episodes that it was extended to; None for those that were planned
+    # The form and the bytes of each episode (see `file.recorded`), of a short run of this process without a file.
+    played: Sequence[tuple[str, bytes]] | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.columns["k"])

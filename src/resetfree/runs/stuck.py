@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput, Notice
 from resetfree.problems.contract import Intervention, Note, Problem, State
+from resetfree.runs.flat_reward import FlatReward
 
 WHEN_STUCK = "when-stuck"  # to ask for a reset
 STUCK = "stuck"  # why it is requested
@@ -79,6 +80,11 @@ class Watch:
     _began: State = None  # where the best one did
     _worst: float = inf
     _seen: Range | None = None  # [D] of vector states
+    flat: FlatReward = field(init=False)
+    is_flat: bool = False  # whether it is time to say that the reward has not risen
+
+    def __post_init__(self) -> None:
+        self.flat = FlatReward(self.horizon)
 
     @classmethod
     def of(cls, problem: Problem) -> Watch:
@@ -117,6 +123,7 @@ class Watch:
 
     def see(self, k: int, start: State, reward: float, reset: bool, end: State, *, goals: int) -> bool:
         """Take in episode k; whether the run is found to be stuck now, for the first time or for twice as long."""
+        self.is_flat = self.flat.see(reward)
         vector = isinstance(end, np.ndarray)
         if vector or isinstance(start, np.ndarray):
             self._widen(start, end if vector else start)

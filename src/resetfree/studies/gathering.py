@@ -28,6 +28,7 @@ from resetfree.core.errors import InvalidInput, ResetFreeError, RunError
 from resetfree.core.files import drafted
 from resetfree.core.state import unpack
 from resetfree.problems.world import find_world
+from resetfree.runs.file.recorded import own_returns
 from resetfree.runs.file.runfile import connect, damaged, read_spec, sentences, start_type
 from resetfree.runs.foresight import meant, predicted_resets
 from resetfree.runs.tracking.tracker import best_values, cumulative, marked
@@ -126,6 +127,7 @@ def read_curve(trial: NamedTrial, folder: SweepFolder) -> TrialCurve | None:
         cursor = connection.execute(f"SELECT {', '.join(columns)} FROM rounds ORDER BY k")
         parts = [np.array(rows, dtype=np.float64) for rows in iter(lambda: cursor.fetchmany(BATCH), [])]
     table = dict(zip(READ, np.concatenate(parts).T, strict=True))
+    table["original_return"] = own_returns(table)
     if len(table["k"]) != trial.episodes or (spec["seed"], spec["problem"]) != (trial.seed, trial.problem):
         raise damaged(file, ValueError("it is of another trial"))
     best = _best(folder.path, trial.place, spec["fingerprint"]) if finite else None

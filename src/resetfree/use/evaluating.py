@@ -242,9 +242,7 @@ def continuing_return(run: Record, original: bool = False) -> Floats:
     >>> bool(np.isclose(found[-1], run.columns["reward"].sum() / run.columns["steps"].sum()))
     True
     """
-    paid, own = run.columns["reward"], run.columns["original_return"]
-    if original:
-        paid = np.where(np.isnan(own), paid, own)
+    paid = run.columns["original_return" if original else "reward"]
     return np.asarray(np.cumsum(paid) / np.cumsum(run.columns["steps"]), dtype=np.float64)
 
 

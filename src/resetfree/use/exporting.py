@@ -1,4 +1,4 @@
-"""A policy as one plain .npz file: arrays, and one JSON text that describes them. Nothing is pickled.
+"""A policy as one plain .npz file: arrays, and one JSON text that describes them. Nothing is pickled. Or as C or ONNX.
 
 A file is untrusted input: what does not fit is refused with one sentence.
 """
@@ -9,6 +9,7 @@ import dataclasses
 import json
 import os
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +22,19 @@ from resetfree.core.errors import InvalidInput, ResetFreeError, RunError
 from resetfree.core.files import drafted
 from resetfree.core.state import pack, unpack
 from resetfree.players import discover
-from resetfree.problems.action_spaces import ActionSpace, Box, Choices
+from resetfree.problems.action_spaces import ActionSpace, Box, Choices, box_between
 from resetfree.problems.blueprint import LARGEST, action_array, bounds_from, features_from, plain_bounds, plain_features
 from resetfree.problems.contract import ChoicePolicy, Policy
 from resetfree.problems.features import Features
+from resetfree.use.c_file import MARK, c_text
+from resetfree.use.onnx_file import PRODUCER, onnx_bytes
+from resetfree.use.portable import PortablePolicy
 from resetfree.use.predictor import FeatureSource, Predictor
 from resetfree.use.sensors import Sensor, sensor_from
 
 FORMAT = 1
 TEXT, ACTIONS, SEEN = "resetfree", "actions", "seen"  # reserved names of arrays in the file
+LONGEST_HEAD = 64  # bytes that say what a file is
 COUNTED = ("number", "numbered")  # kinds of observations
 KEYS = {"format", "kind", "horizon", "stationary", "observation", "features", "about"}
 Arrays = dict[str, NDArray[Any]]
@@ -50,8 +55,20 @@ def policy_kinds() -> dict[str, type[Policy]]:
 
 
 def write_policy(policy: Predictor, path: str | Path) -> Path:
-    """Write a policy file; an existing policy file is replaced, a file of another kind never is."""
+    """Write a policy file, whose ending is its form; an older policy is replaced, a file of another kind never is."""
     path = arguments.path(path, "'path' of a policy")
+    if path.is_dir():
+        raise RunError(f"A policy file must be a file. Got the folder '{path}' instead.")
+    if path.suffix.lower() not in WRITERS:
+        raise InvalidInput(
+            "A policy is written as .npz (for Python), .onnx or .c. "
+            f"Got '{path.name}' instead: name it policy.npz, policy.onnx or policy.c."
+        )
+    _replace(path, WRITERS[path.suffix.lower()](policy))
+    return path
+
+
+def _npz_bytes(policy: Predictor) -> bytes:
     actions = _action_array(policy)
     kind, arrays = _parts(policy)
     about = {
@@ -67,8 +84,14 @@ def write_policy(policy: Predictor, path: str | Path) -> Path:
     if policy.sensor.seen is not None:
         arrays[SEEN] = policy.sensor.seen
     _policy_from(arrays)  # refuse to write what could not be read again
-    _replace(path, pack(arrays))
-    return path
+    return pack(arrays)
+
+
+WRITERS: dict[str, Callable[[Predictor], bytes]] = {
+    ".npz": _npz_bytes,
+    ".onnx": lambda policy: onnx_bytes(PortablePolicy.of(policy)),
+    ".c": lambda policy: c_text(PortablePolicy.of(policy)).encode(),
+}
 
 
 def describe_file(policy: Predictor) -> tuple[str, dict[str, list[int]]]:
@@ -157,7 +180,7 @@ def _policy_from(arrays: Arrays) -> Predictor:
     if isinstance(rule, ChoicePolicy):
         space: ActionSpace = Choices(len(actions), actions)
     elif len(actions) == 2 and actions.dtype.kind == "f":
-        space = Box(actions[0, ...], actions[1, ...])
+        space = box_between(actions[0, ...], actions[1, ...])
     else:
         raise InvalidInput("its actions must be the two bounds of a box")
     _check_sizes(rule, sensor, horizon, space)
@@ -271,8 +294,6 @@ def _try(rule: Policy, sensor: Sensor, horizon: int, space: ActionSpace) -> None
 
 def _replace(path: Path, packed: bytes) -> None:
     """Write a file atomically, in place of a policy file only."""
-    if path.is_dir():
-        raise RunError(f"A policy file must be a file. Got the folder '{path}' instead.")
     if path.exists() and (arguments.is_special(path) or not _is_ours(path)):
         raise RunError(f"The file '{path}' is not a policy file of resetfree, and is not replaced.")
     try:
@@ -287,6 +308,12 @@ def _replace(path: Path, packed: bytes) -> None:
 
 def _is_ours(path: Path) -> bool:
     try:
+        with path.open("rb") as file:
+            head = file.read(LONGEST_HEAD)
+        if path.suffix.lower() == ".c":
+            return head.startswith(MARK.encode())
+        if path.suffix.lower() == ".onnx":
+            return PRODUCER.encode() in head
         with zipfile.ZipFile(path) as archive:
             return f"{TEXT}.npy" in archive.namelist()
     except (OSError, zipfile.BadZipFile):

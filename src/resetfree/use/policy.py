@@ -25,7 +25,7 @@ class DeployedPolicy(Predictor):
         return evaluate(self, problem, **options)
 
     def export(self, path: str | Path) -> Path:
-        """Write it to one plain .npz file of arrays and a JSON text, for `read_policy` or NumPy alone."""
+        """Write it to one file: .npz for `read_policy` or NumPy alone, .onnx, or .c without dependencies."""
         return write_policy(self, path)
 
 

@@ -13,7 +13,7 @@ from gymnasium import wrappers
 from numpy.typing import NDArray
 
 import resetfree as rf
-from resetfree.core.errors import EnvironmentFailed, InvalidInput
+from resetfree.core.errors import EnvironmentFailed, InvalidInput, Notice
 from resetfree.problems.operators import Answer, Request
 
 
@@ -73,15 +73,28 @@ def test_truncation_is_not_a_reset_and_time_limits_are_lifted_at_any_depth() -> 
     assert "TimeLimit" not in str(rf.from_gym("gym:MountainCar-v0").env)
 
 
+class Person:
+    def perform(self, request: Request) -> Answer:
+        return Answer("a person")
+
+
 def test_a_limit_of_the_environment_s_own_is_ignored_until_it_raises(line: Any) -> None:
-    env = line()
-    env.own_limit = 20
-    problem = rf.from_gym(env, horizon=30)
-    *_, last = rf.simulate(problem, back_to_the_middle, 3, seed=0)
-    assert (env.steps, len(env.reset_calls)) == (90, 1)
-    env.fail[100] = ValueError("You must reset the env manually once truncate==True")
+    def stopped(**given: Any) -> tuple[Any, Any, Any]:
+        env = line()
+        env.own_limit = 20
+        problem = rf.from_gym(env, horizon=30, **given)
+        *_, last = rf.simulate(problem, back_to_the_middle, 3, seed=0)
+        assert (env.steps, len(env.reset_calls)) == (90, 1)
+        env.fail[100] = ValueError("You must reset the env manually once truncate==True")
+        return env, problem, last.next_start
+
+    _, problem, start = stopped(operator=Person())  # the environment itself cannot put back what an operator does
     with pytest.raises(EnvironmentFailed, match="after its own time limit, which only an option of the environment"):
-        problem.rollout(back_to_the_middle, last.next_start, np.full(30, 0.5))
+        problem.rollout(back_to_the_middle, start, np.full(30, 0.5))
+    env, problem, start = stopped()
+    with pytest.warns(Notice, match=r"does not go on after its own time limit of 99 steps \(it raised ValueError: You"):
+        episode = problem.rollout(back_to_the_middle, start, np.full(30, 0.5))
+    assert (len(episode.actions), episode.reset, len(env.reset_calls), problem.life.limits) == (30, False, 2, 1)
 
 
 def scripted(h: int, state: Any) -> NDArray[np.float64]:
@@ -99,10 +112,12 @@ def test_the_same_seed_is_the_same_run_on_cartpole() -> None:
     assert not all(np.array_equal(a, b) for a, b in zip(first, other, strict=True))
 
 
+@pytest.mark.filterwarnings("ignore:.*far outside of its declared space")
 def test_cartpole_goes_on_after_it_terminated_without_a_word() -> None:
     problem = rf.from_gym("gym:CartPole-v1", horizon=100, reset_when="never")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", ".*far outside of its declared space")  # the pole goes round
         episode = next(rf.simulate(problem, lambda h, s: np.array([0.0, 1.0]), 1, seed=0))
     assert len(episode.actions) == 100
     assert not episode.reset
@@ -184,3 +199,25 @@ def test_an_action_is_drawn_with_the_probability_that_the_policy_gives_it(line: 
     u = np.random.default_rng(0).random(1000)
     episode = problem.rollout(lambda h, s: np.array([0.3, 0.7]), problem.first_start(0.5), u)
     assert np.array_equal(episode.actions, (u >= 0.3).astype(np.int64))
+
+
+def test_observations_far_outside_of_their_space_are_noted_once() -> None:
+    class Drifting(gymnasium.Env[Any, Any]):
+        observation_space = gymnasium.spaces.Box(np.array([-1.0, -np.inf]), np.array([1.0, np.inf]), dtype=np.float64)
+        action_space = gymnasium.spaces.Discrete(2)
+
+        def reset(self, **_: Any) -> Any:
+            self.x = 0.0
+            return np.zeros(2), {}
+
+        def step(self, action: int) -> Any:
+            self.x += 1.0
+            return np.array([self.x, 1e9 * self.x]), 0.5, False, False, {}
+
+    problem = rf.from_gym(Drifting(), horizon=2, name="drifting")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        list(rf.simulate(problem, even, 1, seed=0))  # a little outside: up to 2 in a space from -1 to 1
+    with pytest.warns(Notice, match=r"'drifting' observed 4 for 'observation\[0\]', far outside .* from -1 to 1"):
+        run = rf.learn(problem, "uniform", "counting", feedback="realised", episodes=3)
+    assert [note.k for note in run.notes if "far outside" in note.what] == [2]

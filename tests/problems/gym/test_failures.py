@@ -235,3 +235,23 @@ def test_who_performs_resets_may_change_while_a_run_is_interrupted(line: Any, tm
     }
     other = rf.from_gym(line(observation="discrete"), horizon=10, operator=person)
     assert len(rf.load(file, other)) == 30
+
+
+def test_environments_of_several_agents_get_one_sentence_that_helps() -> None:
+    class Parallel:
+        """As those of PettingZoo, whose spaces are functions of an agent."""
+
+        possible_agents = ["hunter", "hare"]  # noqa: RUF012
+
+        def reset(self, seed: int | None = None, options: Any = None) -> Any:
+            return {}, {}
+
+        def step(self, actions: Any) -> Any:
+            return {}, {}, {}, {}, {}
+
+    said = (
+        r"^'Parallel' must be a gymnasium.Env with one agent. Got a PettingZoo environment \(hunter, hare\) instead: ch"
+    )
+    for ask in (rf.from_gym, rf.learn):
+        with pytest.raises(InvalidInput, match=said):
+            ask(Parallel())

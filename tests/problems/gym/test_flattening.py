@@ -227,6 +227,7 @@ def test_images_are_refused_with_the_way_out(space: Any) -> None:
     assert rf.from_gym(Camera(space), observe="tests.problems.gym.test_flattening:image").low is not None
 
 
+@pytest.mark.filterwarnings("ignore:.*far outside of its declared space")  # 7 in a space up to 1
 def test_many_numbers_are_no_image() -> None:
     for space in (spaces.Box(0, 255, (100_000,), np.uint8), spaces.Box(-1.0, 1.0, (40, 40))):
         problem = rf.from_gym(Camera(space), horizon=2)

@@ -66,7 +66,7 @@ def test_names_are_the_same_however_the_environment_is_given() -> None:
         ("gym:CartPole-v1", {"features.e": 3}, "There is no setting of feature map 'random-fourier' 'e'."),
         ("gym:Pendulum-v1", {"actions": "grid"}, "must be box, or grid points per dimension, as in 5 or 3,5"),
         ("gym:CartPole-v1", {"actions": "box"}, 'Got actions="box" for Discrete(2) instead: leave it out'),
-        ("gym:MiniGrid-Empty-5x5-v0", {}, "('image' is an image, Box(0, 255, (7, 7, 3), uint8)) must be made into vec"),
+        ("gym:MiniGrid-Empty-5x5-v0", {"states": "vectors"}, "('image' is an image, Box(0, 255, (7, 7, 3), u"),
         ("gym:CartPole-v1", {"observe": "math:pi"}, "must be a function of the observation, or module:function"),
         ("gym:CliffWalking-v1", {"reward_low": -9, "reward_high": 0}, "outside the stated range [-9, 0]: state a wid"),
     ],

@@ -65,6 +65,48 @@ def test_without_a_range_the_first_episode_gives_the_units(line: Any) -> None:
     assert [one.tuned for one in problem.noted] == [False, True]
 
 
+def test_a_trip_does_not_squash_the_scale_and_counts_as_no_less_than_nothing(line: Any) -> None:
+    def plant(**given: Any) -> tuple[Any, list[Any], list[str]]:
+        env = line(length=2.5, observation="discrete")
+        step = env.step
+
+        def trips(action: Any) -> Any:
+            seen, _, fell, late, info = step(action)
+            return seen, -50.0 if fell else -abs(env.at), fell, late, info
+
+        env.step = trips
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            problem = rf.from_gym(env, horizon=60, **given)
+            return problem, list(rf.simulate(problem, even, 30, seed=4)), [str(one.message) for one in caught]
+
+    problem, episodes, said = plant()
+    assert problem.units is not None
+    assert -2.5 < problem.units[0] < 0
+    fallen = [one for one in episodes if one.reset]
+    assert len(fallen) > 5
+    assert all(one.rewards[-1] == 0.0 for one in fallen)
+    assert sum("gave the reward -50 in a step that led to a reset: it counts as 0" in text for text in said) == 1
+    low, high = problem.units
+    for one in episodes:  # what the environment paid is kept
+        own = low * len(one.rewards) + (high - low) * one.total_reward - one.reset * (low + 50)
+        assert one.original_return == pytest.approx(own)
+    _, episodes, said = plant(reward_range=(-2.5, 0))
+    assert [one.rewards[-1] for one in episodes if one.reset] == pytest.approx([-19.0] * len(fallen))
+    assert not any("led to a reset" in text for text in said)
+
+
+def test_the_reward_of_a_reset_is_kept_beside_rewards_that_need_no_scale(line: Any) -> None:
+    env = line(length=1000)
+    env.rewards, fall = {5: -9.0}, lambda o, r, t, i: r < -1
+    problem = rf.from_gym(env, horizon=3, reset_when=fall)
+    with pytest.warns(Notice, match="gave the reward -9 in a step that led to a reset"):
+        first, second, third = rf.simulate(problem, even, 3)
+    assert second.rewards.tolist() == [1.0, 0.0]
+    assert second.original_return == -8.0
+    assert np.isnan([first.original_return, third.original_return]).all()
+
+
 def test_rewards_within_the_unit_interval_are_as_they_are_and_as_they_were(line: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")

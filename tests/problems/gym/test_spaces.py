@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 import resetfree as rf
 from resetfree.core.errors import EnvironmentFailed, InvalidInput, UnknownName
-from resetfree.problems.action_spaces import Box, Choices
+from resetfree.problems.action_spaces import Box, Choices, Levels
+from resetfree.problems.blueprint import action_array, actions_from, plain_array
 from resetfree.problems.features import make_features
 from resetfree.problems.features.basis import UserFeatures
 from resetfree.problems.features.cosines import RandomFourier
@@ -236,6 +237,39 @@ def test_continuous_actions_are_a_box_unless_a_grid_or_a_list_is_requested() -> 
 
 
 @pytest.mark.parametrize(
+    ("space", "low", "high"),
+    [
+        (spaces.MultiDiscrete([5, 3], start=[1, 0]), [1, 0], [5, 2]),
+        (spaces.MultiBinary(2), [0, 0], [1, 1]),
+        (spaces.Box(-3, 3, (2,), np.int8), [-3, -3], [3, 3]),
+    ],
+)
+def test_several_whole_numbers_are_every_combination_or_a_box_that_is_rounded(space: Any, low: Any, high: Any) -> None:
+    listed = learner_actions(space, None, "x")
+    assert isinstance(listed, list)
+    choices, box = Choices(len(listed), listed), learner_actions(space, "box", "x")
+    assert choices.levels == tuple(b - a + 1 for a, b in zip(low, high, strict=True))
+    assert isinstance(box, Levels)
+    assert (box.low.tolist(), box.high.tolist()) == (low, high)
+    for i, one in enumerate(listed):
+        assert space.contains(one)
+        level = np.unravel_index(i, choices.levels)
+        native = box.native(np.array(low) + np.array(level) + 0.3)
+        assert (native.tolist(), native.dtype) == (one.tolist(), space.dtype)
+    again = actions_from({"n_actions": None, "actions": plain_array(action_array(box))})
+    assert isinstance(again, Levels)
+    assert again.native(np.array(low) + 0.4).tolist() == low
+    assert Choices(2, [[0, 0], [1, 1]]).levels is None
+    assert (Choices(2, [0, 1]).levels, Choices(2, [{"a": 1}, {"a": 2}]).levels, Choices(2).levels) == (None, None, None)
+
+
+def test_too_many_combinations_are_a_box_that_is_rounded() -> None:
+    many = learner_actions(spaces.MultiDiscrete([11] * 7), None, "x")
+    assert isinstance(many, Levels)
+    assert many.size == 7
+
+
+@pytest.mark.parametrize(
     ("space", "given_actions", "sentence"),
     [
         (spaces.Box(-1, 1, (2,)), 1, "must be a number of grid points from 2, or 2 of them. Got 1 instead"),
@@ -253,8 +287,6 @@ def test_continuous_actions_are_a_box_unless_a_grid_or_a_list_is_requested() -> 
         (spaces.Tuple([spaces.Discrete(2)]), None, r"of 'x' \(Tuple\) must be listed"),
         (spaces.Box(-np.inf, 1, (2,)), None, r"must have finite bounds. Got Box.*wrappers.TransformAction\(env"),
         (spaces.Box(-np.inf, 1, (2,)), "box", "must have finite bounds"),
-        (spaces.Box(0, 3, (2,), np.int32), "box", "only if the environment's own are one of floats"),
-        (spaces.Box(0, 200, (2,), np.int32), None, "must have at most 10000 actions. Got 40401 instead"),
         (spaces.Box(-(2**63), 2**63 - 1, (2,), np.int64), None, "must have at most 10000 actions"),
         (spaces.Discrete(3), "box", r'Got actions="box" for Discrete\(3\) instead: leave it out'),
     ],

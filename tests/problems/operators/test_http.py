@@ -21,8 +21,7 @@ from hypothesis import strategies as st
 
 from resetfree.core.errors import InvalidInput, OperatorTimeout
 from resetfree.core.web_guard import TOKEN
-from resetfree.problems.operators import Answer, OperatorReset, Request
-from resetfree.problems.operators import http as endpoint
+from resetfree.problems.operators import Answer, OperatorReset, Request, limited_server
 
 FELL = Request("cart", "reset", "the pole fell")
 
@@ -202,11 +201,11 @@ def test_garbage_does_not_disturb_it(asked: Asked, garbage: bytes) -> None:
 
 def test_who_holds_every_connection_is_cut_off(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     """A drop now and then keeps a socket from timing out, but not from being late."""
-    monkeypatch.setattr(endpoint, "PATIENCE", 1.0)
+    monkeypatch.setattr(limited_server, "PATIENCE", 1.0)
     before = threading.active_count()
     held = [socket.create_connection(("127.0.0.1", asked.port), timeout=30) for _ in range(200)]
     try:
-        assert threading.active_count() <= before + endpoint.CONNECTIONS
+        assert threading.active_count() <= before + limited_server.CONNECTIONS
         end, status = time.monotonic() + 30, 0
         while status != 200:
             assert time.monotonic() < end

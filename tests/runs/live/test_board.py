@@ -158,7 +158,7 @@ def test_only_its_owner_can_read_it(folder: Path) -> None:
 OWNER = """
 import sys, time
 from pathlib import Path
-from resetfree.runs.live import board_folder as boards
+from resetfree.runs.live import board as boards
 boards.SHARED = Path(sys.argv[1])
 with boards.board_folder() as folder:
     print(folder, flush=True)

@@ -22,6 +22,7 @@ from resetfree.game.replay_buffer import NO_ACTION, ReplayBuffer, vectors
 from resetfree.players.model_based.search_state import LEAST_SPREAD, SearchSettings, SearchState
 from resetfree.problems.contract import ChoicePolicy, State
 from resetfree.problems.features.scaling import Scaling, fit_scaling
+from resetfree.problems.formula import Formula
 
 GONE = 1e-6  # a rollout whose probability of still going on is smaller has ended
 FAR = 50.0  # z is clipped there, if not at the bounds of states: a model that diverges predicts nothing
@@ -61,6 +62,11 @@ class LinearScores(ChoicePolicy):
         row = np.zeros(len(scores))
         row[scores.argmax()] = 1.0
         return row
+
+    def formula(self, state: Formula) -> Formula:
+        """The mode, for export; without weights the first action."""
+        bias = self.bias if self.weight.any() else np.zeros_like(self.bias)
+        return state.affine(self.weight.T, bias).argmax()
 
 
 @dataclass

@@ -28,6 +28,7 @@ from resetfree.game.contract import PrimalPlayer, Statement
 from resetfree.game.replay_buffer import ReplayBuffer, check_pooling, empty_buffer
 from resetfree.problems.action_spaces import Box, from_unit, to_unit
 from resetfree.problems.contract import Policy, Problem, State
+from resetfree.problems.formula import Formula
 
 Layers: TypeAlias = tuple[tuple[Any, Any], ...]
 LEAST_LOG, MOST_LOG = -20.0, 2.0  # logarithm of a policy's standard deviation
@@ -119,6 +120,11 @@ class NetworkPolicy(Policy):
         z = ndtri(np.clip(u, LEAST_CHANCE, 1.0 - LEAST_CHANCE))
         pushed = np.tanh(mean + deviation * z)
         return from_unit(pushed, self.low, self.high)
+
+    def formula(self, state: Formula) -> Formula:
+        """The mode, for export."""
+        layers = ((self.first, self.first_bias), (self.second, self.second_bias), (self.mean, self.mean_bias))
+        return state.clip(-FAR, FAR).layers(layers, self.smooth).tanh().in_box(self.low, self.high)
 
 
 def policy_of(actor: Layers, log: Any, box: Box, *, smooth: bool = False) -> NetworkPolicy:

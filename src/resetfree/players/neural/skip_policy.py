@@ -20,6 +20,7 @@ from resetfree.players.neural.networks import FAR, LEAST_CHANCE, Layers, forward
 from resetfree.problems.action_spaces import Box, from_unit
 from resetfree.problems.contract import Policy, State
 from resetfree.problems.features.scaling import Scaling
+from resetfree.problems.formula import Formula
 
 Actor: TypeAlias = dict[str, Any]
 
@@ -84,6 +85,13 @@ class SkipPolicy(Policy):
         pushed = np.tanh(self.weight @ x + self.bias + forward(layers, x, np.tanh))
         normal = ndtri(np.clip(u, LEAST_CHANCE, 1.0 - LEAST_CHANCE))
         return from_unit(np.clip(pushed + self.noise * normal, -1.0, 1.0), self.low, self.high)
+
+    def formula(self, state: Formula) -> Formula:
+        """The mode, for export."""
+        x = state.clip(-FAR, FAR)
+        layers = (self.first, self.first_bias), (self.second, self.second_bias), (self.last, self.last_bias)
+        pushed = x.affine(self.weight.T, self.bias).add(x.layers(layers, smooth=True))
+        return pushed.tanh().in_box(self.low, self.high)
 
 
 def skip_policy(actor: Actor, lam: float, scaling: Scaling, box: Box, noise: float) -> SkipPolicy:

@@ -17,6 +17,7 @@ from resetfree.core.arguments import as_array
 from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput
 from resetfree.problems.contract import ChoicePolicy, State
+from resetfree.problems.formula import Formula
 
 LARGEST_TABLE = 2_000_000_000  # bytes of a whole policy as one array
 
@@ -55,6 +56,10 @@ class TabularPolicy(ChoicePolicy):
         """The policy of the most probable actions, the first among ties."""
         rows = self.probabilities
         return TabularPolicy(np.eye(rows.shape[2])[rows.argmax(axis=2)])
+
+    def formula(self, state: Formula) -> Formula:
+        """The mode, for export."""
+        return state.lookup(self.probabilities.argmax(axis=2))
 
     def check_loaded(self) -> None:
         """Raise InvalidInput unless every row is a distribution."""

@@ -15,21 +15,30 @@ from gymnasium import spaces
 from resetfree.core.arguments import is_sequence
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import expect
-from resetfree.problems.action_spaces import Box
+from resetfree.problems.action_spaces import Box, Levels
 
 MOST = 10_000  # actions that a grid or a product may have
+WIDEST = 2**31  # levels of a number that a box of floats is rounded to
 BOX = "box"  # the option for continuous actions
 
 
 def learner_actions(space: spaces.Space[Any], given: Any, problem: str) -> list[Any] | Box:
-    """The environment's own box if its actions are continuous and no list or grid is requested; otherwise a list."""
+    """The environment's own box if its actions are continuous and no list or grid is requested; otherwise a list.
+
+    Several whole numbers are a box that is rounded on request, or where they have too many combinations for a list.
+    """
     continuous = isinstance(space, spaces.Box) and space.dtype.kind == "f"
     named = isinstance(given, str) and given == BOX
+    ordered = _levels(space)
+    sizes = [] if ordered is None else _sizes(*ordered)
+    relaxed = named or (given is None and math.prod(sizes) > MOST)
+    if ordered is not None and relaxed and max(sizes) <= WIDEST:
+        return Levels(*ordered)
     if not named and not (given is None and continuous):
         return list_actions(space, given, problem)
     if not isinstance(space, spaces.Box) or not continuous:
         raise InvalidInput(
-            f"The 'actions' of '{problem}' are a box only if the environment's own are one of floats. "
+            f"The 'actions' of '{problem}' are a box only if the environment's own are numbers with bounds. "
             f'Got actions="{BOX}" for {space} instead: leave it out.'
         )
     if not (np.isfinite(space.low) & np.isfinite(space.high)).all():
@@ -65,22 +74,34 @@ def list_actions(space: spaces.Space[Any], given: Any, problem: str) -> list[Any
 def _all(space: spaces.Space[Any], problem: str) -> list[Any]:
     if isinstance(space, spaces.Discrete):
         return [int(space.start) + i for i in range(int(space.n))]
-    if isinstance(space, spaces.MultiDiscrete):
-        return _points(space, space.start, space.nvec, problem)
-    if isinstance(space, spaces.MultiBinary):
-        return _points(space, np.zeros(space.shape), np.full(space.shape, 2), problem)
-    if isinstance(space, spaces.Box) and space.dtype.kind in "iub":
-        low, high = space.low.astype(object), space.high.astype(object)  # differences may exceed 64 bits
-        return _points(space, low, high - low + 1, problem)
+    ordered = _levels(space)
+    if ordered is not None:
+        return _points(space, *ordered, problem)
     raise InvalidInput(
         f"The actions of '{problem}' ({type(space).__name__}) must be listed, actions=[...], or become one Box by a "
         f"wrapper, gymnasium.wrappers.TransformAction(env, your_function, gymnasium.spaces.Box(-1, 1, shape))."
     )
 
 
-def _points(space: spaces.Space[Any], first: Any, counts: Any, problem: str) -> list[Any]:
-    """All arrays of integers that count from `first`, in the type of the space."""
-    sizes = [int(n) for n in np.ravel(counts)]
+def _levels(space: spaces.Space[Any]) -> tuple[Any, Any] | None:
+    """The least and the largest of several whole numbers in the type of the space; None for other actions."""
+    if isinstance(space, spaces.MultiDiscrete):
+        return space.start, (space.start + space.nvec - 1).astype(space.dtype)
+    if isinstance(space, spaces.MultiBinary):
+        return np.zeros(space.shape, space.dtype), np.ones(space.shape, space.dtype)
+    if isinstance(space, spaces.Box) and space.dtype.kind in "iub":
+        return space.low, space.high
+    return None
+
+
+def _sizes(first: Any, last: Any) -> list[int]:
+    """The number of levels of each entry; differences may exceed 64 bits."""
+    return [int(b) - int(a) + 1 for a, b in zip(np.ravel(first).tolist(), np.ravel(last).tolist(), strict=True)]
+
+
+def _points(space: spaces.Space[Any], first: Any, last: Any, problem: str) -> list[Any]:
+    """All arrays of integers between two, in the type of the space."""
+    sizes = _sizes(first, last)
     _check_number(math.prod(sizes), problem)
     ways = itertools.product(*map(range, sizes))
     return [(np.array(way, dtype=object).reshape(np.shape(first)) + first).astype(space.dtype) for way in ways]

@@ -7,15 +7,17 @@ except for environments that are said to restart for free after a goal (see `goa
 from __future__ import annotations
 
 import copy
+import io
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from math import inf, nan
+from dataclasses import replace
+from math import inf, isnan, nan
 from typing import Any, cast
 
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
+from PIL import Image
 
 from resetfree.core.arrays import Floats
 from resetfree.core.errors import EnvironmentFailed, InvalidInput, NotCertifiable, Notice, one_line
@@ -24,35 +26,23 @@ from resetfree.problems.action_spaces import Box, Choices
 from resetfree.problems.contract import Description, Episode, Note, Recorded, State, intervene
 from resetfree.problems.features import FeatureMap
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.finite.transitions import Transitions
 from resetfree.problems.gym.decoding import Decoder
 from resetfree.problems.gym.events import Condition, Decide
 from resetfree.problems.gym.flattening import space_form
-from resetfree.problems.gym.goals import GO_ON, RESTART, Goals
+from resetfree.problems.gym.goals import GO_ON, RESTART, Goals, Question
+from resetfree.problems.gym.history import HiddenState, Recent
+from resetfree.problems.gym.life import Life
 from resetfree.problems.gym.making import Env, lift_time_limits
-from resetfree.problems.gym.observations import Numbered, Observer, numbers_of, typed
-from resetfree.problems.gym.rewards import AS_THEY_ARE, PerGoal, Rewards, Units, Unusable, learned, number, scaled
-from resetfree.problems.operators import Operator, Request
+from resetfree.problems.gym.model_tables import Terms, pattern
+from resetfree.problems.gym.observations import Numbered, Observer, far_outside, numbers_of, typed
+from resetfree.problems.gym.rewards import AS_THEY_ARE, PerGoal, Units, Unusable, learned, number, scaled, usual
+from resetfree.problems.operators import Automatic, Operator, Request
 from resetfree.problems.stepping import Step, SteppedProblem
 
 SEEDS = 2**31  # seeds of the environment's own randomness
+PENALTY = 0.5  # of the range of rewards: what a step that leads to a reset may lie outside of it without a note
 SHOWN = 8  # entries of an observation in a message
 WHY = {"start": "the run starts", "resume": "the run continues after an interruption"}
-
-
-@dataclass(frozen=True, eq=False)
-class Terms:
-    """What affects episodes, as far as it is known; part of the problem's fingerprint."""
-
-    environment: str  # id or class
-    made_with: tuple[tuple[str, Any], ...]  # options of the environment
-    wrappers: tuple[str, ...]
-    reset_when: Decide
-    rewards: Rewards
-    actions: list[Any] | Box  # the environment's actions for the learner's 0, 1, ..
-    function: Callable[[Any], Any] | None  # of the raw observation
-    table: Transitions | None = None
-    table_reward: Floats | None = None
 
 
 class GymProblem(SteppedProblem):
@@ -86,24 +76,27 @@ class GymProblem(SteppedProblem):
         self.low, self.high = observer.low, observer.high
         self.no_table = no_table  # why there is no exact model, "" if there is one
         self._model = model
-        self._possible = None if model is None else _pattern(model)
+        self._possible = None if model is None else pattern(model)
         self._observer, self._decoder = observer, decoder
         self.factors = None if decoder is None else decoder.factors
         # Conditions that are text count the numbers of an observation; functions get it as it is.
         self._several = isinstance(env.observation_space, spaces.Dict | spaces.Tuple)
         self.goals, self.after_goal = goals, None if goals is None else goals.after if goals.stated else ""
         self._at_goal = False  # after the last step
+        self._far = False  # whether it was noted that observations lie far outside of their space
         self.never_resets = isinstance(terms.reset_when, Condition) and not terms.reset_when.groups
         self.units, self.reward_range_known = units, units is not None
         self._range = self._quiet = units or AS_THEY_ARE  # of all rewards so far; of those that need no other note
-        self._asks, self._best = (
-            asks,
-            -inf,
-        )  # whether a best reward at a termination leads to a question; the best before
+        looks = self.low is not None and not isinstance(observer, Recent)
+        self._hidden = HiddenState(self.actions) if looks else None
+        self._is_shared = False  # whether it was said that observations share a number
+        self._is_priced = False  # whether it was said that a reset has a price of its own
+        self._excess = 0.0  # of the last reward beyond what was counted
+        self._question = Question(asks)
         self.operator = operator  # performs resets; may be replaced at any time
         self._state: State = None  # the environment's present state; None: it must be reset first
         self._event = ""
-        self._ended = self._truncated = False  # reported by the environment since the last reset
+        self.life = Life()
         self._steps = 0  # since this was made
         self.remake: Callable[[], Env] | None = None  # how the environment is made again after `close`
         self.closed = False
@@ -132,6 +125,9 @@ class GymProblem(SteppedProblem):
         elif self.n_states is not None:
             counted = cast(spaces.Discrete, space)
             form = {"kind": "number", "first": int(counted.start), "count": int(counted.n)}
+        if isinstance(self._observer, Recent):
+            identity["history"] = self._observer.n
+            return Description(identity, {"kind": "vector", "space": {"shape": [len(self._observer.names)]}})
         if self.terms.function is not None:
             form["kind"] = f"function-{form['kind']}"
         return Description(identity, form, self.terms.function)
@@ -143,7 +139,7 @@ class GymProblem(SteppedProblem):
     def perform_reset(self, u: float, why: str, operator: Operator | None = None) -> State:
         """Wait for the operator (by default the problem's own), then reset the environment with a seed from `u`."""
         event = f"at {_brief(self._state)}" if why == "stuck" else self._event
-        request = Request(self.name, why, WHY.get(why, event or "a reset is due"))
+        request = Request(self.name, why, WHY.get(why, event or "a reset is due"), self._picture)
         self._performed.append(intervene(operator or self.operator, request))
         self._state = None
         try:
@@ -154,16 +150,33 @@ class GymProblem(SteppedProblem):
         except Exception as error:
             raise EnvironmentFailed(f"At a reset, the environment '{self.name}' raised {one_line(error)}.") from error
         try:
+            self._observer.begin()
             self._state = self._observed(observation)
         except Unusable as error:
             raise EnvironmentFailed(f"At a reset, the environment '{self.name}' {error}.") from error
-        self._event, self._ended, self._truncated, self._at_goal = "", False, False, False
+        self._event, self._at_goal = "", False
+        self.life.begin()
         return self._state
+
+    def _picture(self) -> bytes | None:
+        """What the environment draws, as PNG; None if it draws nothing, or is closed."""
+        if self.closed or getattr(self.env, "render_mode", None) != "rgb_array":
+            return None
+        file = io.BytesIO()
+        Image.fromarray(np.asarray(self.env.render(), dtype=np.uint8)).save(file, "PNG")
+        return file.getvalue()
 
     def _observed(self, observation: Any) -> State:
         """The state of an observation, whose factors are kept where there are any."""
         state = self._observer(observation)
-        if self._decoder is not None:
+        if isinstance(self._observer, Numbered) and state == self._observer.shared:
+            if not self._is_shared:
+                self._is_shared = True
+                self._note(
+                    f"'{self.name}' showed more than {state} distinct observations: all others count as one state. "
+                    f"Allow more (states={10 * (state + 1)}), or learn from features of them, observe=f."
+                )
+        elif self._decoder is not None:
             self._decoder(state, observation)
         return state
 
@@ -172,8 +185,9 @@ class GymProblem(SteppedProblem):
         seen: dict[str, NDArray[Any]] = {"seen": self._observer.seen} if isinstance(self._observer, Numbered) else {}
         if seen and self.factors is not None and self.factors.parts:
             seen["factors"] = self.factors.values
-        learns = not self.reward_range_known and self.units is not None
-        return {**seen, "units": np.array(self.units)} if learns else seen
+        if not self.reward_range_known and self.units is not None:
+            seen["units"] = np.array(self.units)
+        return {**seen, **self.life.saved()}
 
     def restore(self, saved: dict[str, NDArray[Any]]) -> None:
         """Put back the numbers of observations and the units of rewards."""
@@ -185,6 +199,7 @@ class GymProblem(SteppedProblem):
             low, high = map(float, saved["units"])
             expect(-inf < low < high < inf, "units of rewards", "be two numbers, the lower first", got="others")
             self.units = self._range = self._quiet = low, high
+        self.life.restore(saved)
 
     def twin(self) -> GymProblem:
         """A copy with an environment of its own: made again if this one was made by name, else a deep copy."""
@@ -201,7 +216,7 @@ class GymProblem(SteppedProblem):
                 "EvaluateEvery(..., on=...)."
             ) from error
         other.closed = self.remake is not None  # its environment is made at its first reset
-        other._state, other._event, other._asks = None, "", False
+        other._state, other._event, other._question, other.life = None, "", Question(False), Life()
         other._performed, other.noted = [], []
         return other
 
@@ -223,9 +238,29 @@ class GymProblem(SteppedProblem):
         return state
 
     def leave(self, state: State, reset: bool, u: Floats) -> State:
-        """The environment's present state; None if a reset is due."""
+        """The environment's present state; None if a reset is due.
+
+        If its own time limit would come in the next episode, that of a free restart.
+        """
         self._state = None if reset else state
+        if not reset and self.life.due(self.horizon):
+            try:
+                self._state = self._restarted()
+            except Unusable as error:
+                raise EnvironmentFailed(f"After an episode, the environment '{self.name}' {error}.") from error
         return self._state
+
+    def _restarted(self) -> State:
+        """The state after a free restart at the environment's own time limit; raises Unusable."""
+        observation, self._at_goal = self.life.restart(self.env), False
+        self._observer.begin()
+        state = self._observed(observation)
+        self._said_of_limits()
+        return state
+
+    def _said_of_limits(self) -> None:
+        if self.life.words:
+            self._note(f"'{self.name}' {self.life.words} (docs/what_is_a_reset.md).")
 
     def step(self, h: int, state: State, action: Any, u: Floats) -> Step:
         """One step of the environment, whose randomness is seeded by its reset; raises EnvironmentFailed."""
@@ -238,20 +273,27 @@ class GymProblem(SteppedProblem):
 
     def _step(self, state: State, action: Any, h: int) -> Step:
         self._steps += 1
-        observation, given, terminated, info = self._environment_step(self.actions.native(action))
+        known = self.life.limit
+        self._observer.acted(action)
+        read = self._observer.check if isinstance(self.operator, Automatic) else None
+        observation, given, terminated, info = self.life.step(self.env, self.actions.native(action), read)
+        if self.life.limit != known:
+            self._observer.begin()
+            self._said_of_limits()
         own = number(given)
         step = observation, own, terminated, info
         at_goal = self.goals is not None and self._decided("goal_when", self.goals.when, *step)
         rewards = self.terms.rewards
         value = float(at_goal) if isinstance(rewards.own, PerGoal) else rewards(*step)
         reset = not at_goal and self._decided("reset_when", self.terms.reset_when, *step)
-        if self._asks:
-            self._ask(own, reset, at_goal, terminated, info)
+        if text := self._question(own, reset, at_goal and not self._at_goal, terminated, info):
+            self._note(f"'{self.name}' {text}")
         goal, self._at_goal = at_goal and not self._at_goal, at_goal
-        self._ended |= terminated
         if goal and self.goals is not None and self.goals.after != GO_ON:
             observation = self._after_goal(self.goals)
         after: State = self.n_states - 1 if reset and self.n_states is not None else self._observed(observation)
+        if not reset and self.life.due() and h < self.horizon:
+            after = self._restarted()
         if self._possible is not None and (state, action, after) not in self._possible:
             raise Unusable(
                 f"went from state {state} by action {action} to state {after}, which is impossible by its own table P: "
@@ -262,10 +304,13 @@ class GymProblem(SteppedProblem):
             ended = ", terminated" if terminated else ""
             self._event = f"step {h} of an episode, observed {_brief(shown)}, reward {own:g}{ended}"
         changed = rewards.own is not None or self.units != AS_THEY_ARE or rewards.stated
-        return Step(after, self._scaled(value), reset, own if changed else nan, goal)
+        return Step(after, self._scaled(value, reset), reset, own if changed else nan, goal)
 
     def recorded(self, observation: Any, reward: Any, terminated: bool, info: Mapping[str, Any]) -> Recorded:
         """State, reward and event of a step that was recorded elsewhere; the environment itself is not touched."""
+        single = not isinstance(self._observer, Recent)
+        must = "be run files with the same history of observations and actions"
+        expect(single, f"data of '{self.name}'", must, got="single observations")
         try:
             if isinstance(self._observer, Numbered):
                 observation = typed(self.env.observation_space, observation)
@@ -299,11 +344,13 @@ class GymProblem(SteppedProblem):
         except Unusable as error:
             raise InvalidInput(f"The data are none of '{self.name}': the environment {error}.") from error
 
-    def _scaled(self, value: float) -> float:
+    def _scaled(self, value: float, reset: bool) -> float:
         """A reward in the units of the problem, which are not known before the first episode has ended."""
         if self.units is None:
             return value
         found = scaled(value, self.units)
+        if reset and not self.reward_range_known:
+            return self._priced(value, found)
         if not 0.0 <= found <= 1.0:
             low, high = self._range = min(self._range[0], value), max(self._range[1], value)
             if not self._quiet[0] <= value <= self._quiet[1]:
@@ -319,19 +366,41 @@ class GymProblem(SteppedProblem):
 
     def finish(self, episode: Episode) -> Episode:
         """The first episode shows in which units rewards are scaled, if no range is stated."""
+        if not self._far and (far := far_outside(self._observer, episode.states)):
+            self._far = True
+            self._note(f"'{self.name}' {far}")
+        if self._hidden is not None and (found := self._hidden.see(episode)) is not None:
+            self._note(f"'{self.name}' {found}")
+        excess, self._excess = self._excess, 0.0
         if self.units is not None:
-            return episode
-        self.units = learned(float(episode.rewards.min()), float(episode.rewards.max()), final=False)
+            nothing = not excess or not isnan(episode.original_return)
+            return episode if nothing else replace(episode, original_return=episode.total_reward + excess)
+        self.units = learned(*usual(episode.rewards, episode.reset), final=False)
         self._range = self._quiet = self.units
-        if self.units == AS_THEY_ARE:
-            own = nan if self.terms.rewards.own is None else episode.original_return
-            return replace(episode, original_return=own)
-        low, high = self.units
-        self._note(
-            f"No reward_range is stated for '{self.name}': rewards from {low:g} to {high:g} are scaled to [0, 1], as "
-            "the first episode suggests (docs/reward_scale.md)."
-        )
-        return replace(episode, rewards=np.array([scaled(value, self.units) for value in episode.rewards.tolist()]))
+        if self.units != AS_THEY_ARE:
+            low, high = self.units
+            self._note(
+                f"No reward_range is stated for '{self.name}': rewards from {low:g} to {high:g} are scaled to [0, 1], "
+                "as the first episode suggests (docs/reward_scale.md)."
+            )
+        rewards, last = episode.rewards.tolist(), len(episode.rewards) - 1
+        counted = [self._scaled(value, episode.reset and i == last) for i, value in enumerate(rewards)]
+        changed = self.terms.rewards.own is not None or self.units != AS_THEY_ARE or bool(self._excess)
+        self._excess = 0.0
+        return replace(episode, rewards=np.array(counted), original_return=episode.original_return if changed else nan)
+
+    def _priced(self, value: float, found: float) -> float:
+        """The reward of a step that leads to a reset, which has its own price, within [0, 1]."""
+        within = min(max(found, 0.0), 1.0)
+        self._excess = found - within
+        if abs(found - within) > PENALTY and not self._is_priced:
+            self._is_priced = True
+            self._note(
+                f"'{self.name}' gave the reward {value:g} in a step that led to a reset: it counts as {within:g}, as a "
+                "reset has a price of its own. To count it as it is state reward_range, or reward_low and reward_high "
+                "on the command line (docs/reward_scale.md)."
+            )
+        return within
 
     def _decided(
         self, argument: str, when: Decide, observation: Any, reward: float, terminated: bool, info: dict[str, Any]
@@ -354,60 +423,14 @@ class GymProblem(SteppedProblem):
         observation = goals.next_observation(self.env)
         self._at_goal = False
         if goals.after == RESTART or isinstance(goals.new_task, Mapping):
-            self._ended = self._truncated = False
+            self.life.begin()
+            self._observer.begin()
         return observation
-
-    def _ask(self, reward: float, reset: bool, at_goal: bool, terminated: bool, info: dict[str, Any]) -> None:
-        """Ask once about a termination that looks like a goal, if nothing was said about its meaning."""
-        if at_goal and not self._at_goal:
-            self._asks = False
-            self._note(
-                f"'{self.name}' terminated with info.is_success: this counts as a goal, not as a reset, and it "
-                "restarts for free. State goal_when and after_goal for another meaning, or "
-                'reset_when="terminated" if it is a fall (docs/goals.md).'
-            )
-        elif reset and terminated and -inf < self._best < reward and "is_success" not in info:
-            self._asks = False
-            self._note(
-                f"'{self.name}' terminated with the best reward so far ({reward:g}), which counted as a reset. If "
-                f'that is a goal, state goal_when="terminated and reward>={reward:g}"; if it is a fall, '
-                'reset_when="terminated" (docs/goals.md).'
-            )
-        elif not terminated:
-            self._best = max(self._best, reward)
 
     def _note(self, text: str, tuned: bool = False) -> None:
         """Warn, and leave the sentence for the run."""
         self.noted.append(Note(0, text, tuned))
         warnings.warn(text, Notice, stacklevel=2)
-
-    def _environment_step(self, action: Any) -> tuple[Any, Any, bool, dict[str, Any]]:
-        """The environment's own step; its warnings after `terminated` without a reset are suppressed."""
-        try:
-            if self._ended:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    observation, reward, terminated, truncated, info = self.env.step(action)
-            else:
-                observation, reward, terminated, truncated, info = self.env.step(action)
-        except Exception as error:
-            hint = ""
-            if self._truncated:
-                hint = ", after its own time limit, which only an option of the environment can change"
-            elif self._ended:
-                hint = ", after it had terminated and 'reset_when' was false"
-            raise Unusable(f"raised {one_line(error)}{hint}") from error
-        self._truncated |= bool(truncated)
-        return observation, reward, bool(terminated), info
-
-
-def _pattern(model: FiniteMDP) -> frozenset[tuple[int, int, int]]:
-    """The possible (state, action, next state)."""
-    t = model.transition
-    pairs = np.repeat(np.arange(len(t.indptr) - 1), np.diff(t.indptr))
-    return frozenset(
-        zip((pairs // t.n_actions).tolist(), (pairs % t.n_actions).tolist(), t.indices.tolist(), strict=True)
-    )
 
 
 def _brief(state: Any) -> str:

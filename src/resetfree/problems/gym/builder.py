@@ -9,26 +9,30 @@ from typing import Any, cast
 import numpy as np
 from gymnasium import spaces
 
-from resetfree.core.arguments import words
+from resetfree.core.arguments import whole, words
 from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput, ResetFreeError, imported, one_line
 from resetfree.core.settings import check, expect
+from resetfree.problems.action_spaces import Box, Choices
+from resetfree.problems.blueprint import LARGEST
 from resetfree.problems.features import FeatureMap, make_features
 from resetfree.problems.features.basis import UserFeatures
 from resetfree.problems.finite.transitions import Horizon
 from resetfree.problems.gym.actions import learner_actions
-from resetfree.problems.gym.adapter import GymProblem, Terms
-from resetfree.problems.gym.decoding import decoder_for
+from resetfree.problems.gym.adapter import GymProblem
+from resetfree.problems.gym.decoding import GRIDS, decoder_for
 from resetfree.problems.gym.events import Condition, Decide, event, reward_function
 from resetfree.problems.gym.flattening import names_of
 from resetfree.problems.gym.goals import GO_ON, RESTART, Goals, Success
-from resetfree.problems.gym.known import PER_GOAL, Meaning, meaning_of, only_falls
+from resetfree.problems.gym.history import MOST, Recent
+from resetfree.problems.gym.known import PER_GOAL, Meaning, known_name, meaning_of, only_falls
 from resetfree.problems.gym.making import Env, changed_by, check_environment, lift_time_limits, make_environment
-from resetfree.problems.gym.model_tables import NoTable, read_table
-from resetfree.problems.gym.observations import CountedObservations, Observer, observer_for
+from resetfree.problems.gym.model_tables import NoTable, Terms, read_table
+from resetfree.problems.gym.observations import CountedObservations, Numbered, Observer, combinations, observer_for
 from resetfree.problems.gym.rewards import PerGoal, Rewards
 from resetfree.problems.operators import Automatic, Operator
 
+SEEN = 10_000  # distinct observations that a known grid may show
 UNBOUNDED = 1e30  # bounds beyond this count as none
 XI_SEED = 0  # features of starts are part of the problem, not of a run
 
@@ -47,12 +51,13 @@ def from_gym(
     reward: Any = None,
     reward_range: tuple[float, float] | None = None,
     actions: Any = None,
-    states: int | None = None,
+    states: int | str | None = None,
     bounds: Any = None,
     table: bool = True,
     operator: Operator | None = None,
     name: str | None = None,
     decode: Any = None,
+    history: int = 1,
     **make_options: Any,
 ) -> GymProblem:
     """A Gymnasium environment as a problem that is reset only at its start and after a reset event.
@@ -80,28 +85,29 @@ def from_gym(
       learned, from the table or from the first episode (see `rewards`).
     actions: a list of the actions to choose from; for continuous ones also grid points per dimension (5, or a tuple).
       Default: all actions; continuous ones as they are ("box"), for players that take a `Box`.
-    states: N: use numbers as states, one for each distinct observation in the order of first appearance, at most N.
+    states: N: use numbers as states, one for each distinct observation in the order of first appearance, at most N; or
+      "vectors". Default: numbers for whole numbers of at most 20 levels each and 10,000 combinations, if actions are
+      listed, and for MiniGrid; else vectors.
     bounds: (low, high) of vector states if the space has none: a scale for `xi`.
     table: whether to read the exact model of an environment that has one (`env.P`).
     operator: performs resets (see `operators`). Default: the environment itself.
     decode: named coordinates of a counted state, for rules about danger: a function of the observation, or
       module:function, that returns whole numbers from 0 or a dictionary of them (see `decoding`). Default: those of
       known ids (Taxi, FrozenLake, CliffWalking, MiniGrid), and the parts of observations that are whole numbers.
+    history: n: vector states hold the last n observations and the actions between them (see `history`).
     make_options: options of the environment, for an id or a factory.
 
-    States are numbers for discrete observations, else vectors of float64. If they are numbers, one more than the
-    observations is the reset state. The environment's randomness is seeded from the run's seed.
+    Other states are numbers for discrete observations, else vectors of float64. If they are numbers, one more than
+    the observations is the reset state. The environment's randomness is seeded from the run's seed.
 
     >>> lake = from_gym("gym:FrozenLake-v1", reset_when="terminated and observation!=15", is_slippery=False)
     >>> lake.n_states, lake.n_actions, lake.mdp
     (17, 4, FiniteMDP(17 states, 4 actions, horizon 100, 1 reset state))
     >>> from_gym("gym:Pendulum-v1").actions.size, from_gym("gym:Pendulum-v1", actions=5).n_actions
     (1, 5)
-    >>> from_gym("gym:MiniGrid-Empty-5x5-v0")
-    Traceback (most recent call last):
-    resetfree.core.errors.InvalidInput: The observations of 'gym:MiniGrid-Empty-5x5-v0' ('image' is an image, Box(0,
-    255, (7, 7, 3), uint8)) must be made into vectors: give observe=f with f(observation) a vector, or states=N if at
-    most N distinct ones come up.
+    >>> lava = from_gym("gym:MiniGrid-LavaGapS5-v0")
+    >>> lava.n_states, [part.name for part in lava.factors.parts]
+    (10001, [])
     """
     if name is not None:
         words(name, "name of a problem")
@@ -111,8 +117,13 @@ def from_gym(
         check(table, bool, f"'table' of '{called}'")
         lift_time_limits(made)
         function, given_by = _function_of_observations(observe, features, called)
-        observer = observer_for(made.observation_space, function, states, called, given_by)
+        listed = learner_actions(made.action_space, actions, called)
+        if states is None and observe is None and features is None and xi is None and bounds is None:
+            observer = _usual_observer(made, listed, int(horizon), called)
+        else:
+            observer = observer_for(made.observation_space, function, states, called, given_by)
         _set_bounds(observer, bounds, called)
+        observer = _with_history(observer, history, listed, called)
         feature_map = _features_for(observer, features, called, own=given_by == "features")
         meaning = meaning_of(made) if reset_when is None and goal_when is None else None
         if meaning is not None:
@@ -122,7 +133,7 @@ def from_gym(
         asks = reset_when is None and goal_when is None and not only_falls(made)
         goals = _goals(made, called, meaning, goal_when, after_goal, new_task, asks)
         rewards = Rewards.within(_own_reward(reward, goals, called), reward_range, called)
-        terms = _terms(made, called, reset_when, rewards, actions=actions, function=function)
+        terms = _terms(made, called, reset_when, rewards, actions=listed, function=function)
         start_features = _start_features(xi, observer, called)
         model, no_table, units = None, "", terms.rewards.units
         try:
@@ -160,6 +171,26 @@ def from_gym(
     return problem
 
 
+def _usual_observer(env: Env, actions: Any, horizon: int, problem: str) -> Observer:
+    """The observer where nothing is said of states: few combinations of whole numbers, and known grids, are counted."""
+    space = env.observation_space
+    known = SEEN if known_name(env).startswith(GRIDS) else combinations(space)
+    listed = known is not None and isinstance(actions, list) and not isinstance(space, spaces.Discrete)
+    if known is not None and listed and known * len(actions) * horizon <= LARGEST:
+        return Numbered(known, shares=known == SEEN)
+    return observer_for(space, None, None, problem)
+
+
+def _with_history(observer: Observer, history: Any, actions: Any, problem: str) -> Observer:
+    """The observer of the last observations, if more than one is requested."""
+    n = whole(history, f"'history' of '{problem}'", 1, MOST)
+    if n == 1:
+        return observer
+    must = "be 1 for states that are counted (observe=f makes vectors of observations)"
+    expect(observer.n_states is None, f"'history' of '{problem}'", must, n)
+    return Recent(observer, n, actions if isinstance(actions, Box) else Choices(len(actions), actions))
+
+
 def _features_for(observer: Observer, features: Any, problem: str, *, own: bool) -> FeatureMap | None:
     """The feature map of observations that are not counted; `own`: the user's function of the observation."""
     if observer.n_states is None:
@@ -179,7 +210,7 @@ def _terms(env: Env, called: str, reset_when: Any, rewards: Rewards, actions: An
         wrappers=tuple(changed_by(env)),
         reset_when=event(reset_when, called, _names(env.observation_space)),
         rewards=rewards,
-        actions=learner_actions(env.action_space, actions, called),
+        actions=actions,
         function=function,
     )
 

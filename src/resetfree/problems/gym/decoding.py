@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from gymnasium import spaces
@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from resetfree.core.errors import InvalidInput, imported, one_line
 from resetfree.core.settings import expect
 from resetfree.problems.factors import NONE, Factor, Factors
-from resetfree.problems.gym.flattening import ends_of, flatten, names_of, parts
+from resetfree.problems.gym.flattening import ends_of, flatten, is_whole, names_of, parts
 from resetfree.problems.gym.known import known_name
-from resetfree.problems.gym.making import Env
+from resetfree.problems.gym.making import Env, layers
 from resetfree.problems.gym.observations import CountedObservations, Numbered, Observer
 from resetfree.problems.gym.rewards import Unusable
 
@@ -22,9 +22,16 @@ TAXI_MOVES = ("south", "north", "east", "west", "pick-up", "drop-off")
 PLACES = ("red", "green", "yellow", "blue", "in taxi", "none")  # the places of Taxi, and what is none of them
 NOWHERE = 5
 CLIFF_MOVES, LAKE_MOVES = ("up", "right", "down", "left"), ("left", "down", "right", "up")
-AGENT, SEEN_FROM = 10, (3, 6)  # MiniGrid: the code of the agent, and where it stands in its own view of 7 x 7
+GRIDS = ("MiniGrid-", "BabyAI-")
+DOOR, AGENT = 4, 10  # their codes
 AHEAD = ((1, 0), (0, 1), (-1, 0), (0, -1))  # by direction
-OBJECTS = ["unseen", "empty", "wall", "floor", "door", "key", "ball", "box", "goal", "lava", "agent"]
+OBJECTS = (
+    *("unseen", "empty", "wall", "floor", "door", "key", "ball", "box", "goal", "lava", "agent"),
+    *("open door", "closed door", "locked door"),
+)
+COLOURS = ("red", "green", "blue", "purple", "yellow", "grey")
+# Wrappers of theirs whose pictures are of pixels or in another code.
+UNREADABLE = {"RGBImgObsWrapper", "RGBImgPartialObsWrapper", "OneHotPartialObsWrapper", "SymbolicObsWrapper"}
 Decode = Callable[[Any], Any]
 
 
@@ -106,14 +113,13 @@ def decoder_for(env: Env, decode: Any, observer: Observer, problem: str) -> Deco
 
 def _own(space: spaces.Space[Any], observer: Observer) -> tuple[Decode, tuple[Factor, ...], tuple[str, ...]] | None:
     """The parts of numbered observations that are whole numbers throughout."""
-    discrete = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
     own = list(parts(space))
-    if not isinstance(observer, Numbered) or not all(isinstance(part.space, discrete) for part in own):
+    if not isinstance(observer, Numbered) or not all(is_whole(part.space) for part in own):
         return None
     ends = [np.stack([np.ravel(end) for end in ends_of(part.space) or ()]) for part in own]
     low, high = np.concatenate(ends, axis=1)
     names = names_of(space)
-    if len(names) < 2:
+    if len(names) < 2 and not isinstance(space, spaces.Box):  # the one number of a box is ordered
         return None
     like = tuple(Factor(n, f"of {int(size)} values") for n, size in zip(names, high - low + 1, strict=True))
     return lambda observation: (flatten(space, observation) - low).astype(np.int64), like, ()
@@ -137,20 +143,41 @@ def _known(env: Env) -> tuple[Decode, tuple[Factor, ...], tuple[str, ...]] | Non
         columns = int(own.ncol if lake else own.shape[1])
         grid = (Factor("row"), Factor("column"))
         return lambda s: divmod(int(s), columns), grid, LAKE_MOVES if lake else CLIFF_MOVES
-    if name.startswith("MiniGrid-") and isinstance(env.observation_space, spaces.Dict):
-        width, height = int(own.width), int(own.height)
-        words = tuple(OBJECTS)
-
-        def cell(observation: Any) -> Sequence[int]:
-            kinds, facing = np.asarray(observation["image"])[:, :, 0], int(observation["direction"])
-            if kinds.shape != (width, height):  # the agent's own view: it looks up
-                return facing, int(kinds[SEEN_FROM[0], SEEN_FROM[1] - 1])
-            x, y = (int(i[0]) for i in np.nonzero(kinds == AGENT))
-            ahead = (x + AHEAD[facing][0]) % width, (y + AHEAD[facing][1]) % height
-            return x, y, facing, int(kinds[ahead])
-
-        direction, front = Factor("direction", ordered=False), Factor("ahead", ordered=False, words=words)
-        shape = env.observation_space["image"].shape or ()
-        whole = shape[:2] == (width, height)
-        return cell, (Factor("x"), Factor("y"), direction, front) if whole else (direction, front), ()
+    if name.startswith(GRIDS):
+        return _minigrid(env)
     return None
+
+
+def _minigrid(env: Env) -> tuple[Decode, tuple[Factor, ...], tuple[str, ...]] | None:
+    """Of MiniGrid and BabyAI: what is ahead and, as far as the observation shows it, direction, place and load."""
+    space, own = env.observation_space, cast(Any, env.unwrapped)
+    wrapped = {type(layer).__name__ for layer in layers(env)}
+    picture = space.spaces.get("image") if isinstance(space, spaces.Dict) else space
+    shape = (picture.shape or ()) if picture is not None else ()
+    whole, several = "FullyObsWrapper" in wrapped, isinstance(space, spaces.Dict)
+    if len(shape) != 3 or shape[2] != 3 or wrapped & UNREADABLE or (whole and shape[:2] != (own.width, own.height)):
+        return None
+    width, height = shape[:2]
+
+    def cell(observation: Any) -> Sequence[int]:
+        image = np.asarray(observation["image"] if several else observation)
+        kinds = image[:, :, 0]
+        if not whole:  # the agent's own view: it looks up
+            front = image[width // 2, height - 2]
+            seen = _kind(front), int(front[1]), int(kinds[width // 2, height - 1])
+            return (int(observation["direction"]), *seen) if several else seen
+        x, y = (int(i[0]) for i in np.nonzero(kinds == AGENT))
+        facing = int(image[x, y, 2])
+        return x, y, facing, _kind(image[(x + AHEAD[facing][0]) % width, (y + AHEAD[facing][1]) % height])
+
+    direction, front = Factor("direction", ordered=False), Factor("ahead", ordered=False, words=OBJECTS)
+    if whole:
+        return cell, (Factor("x"), Factor("y"), direction, front), ()
+    seen = front, Factor("colour ahead", ordered=False, words=COLOURS), Factor("carried", ordered=False, words=OBJECTS)
+    return cell, (direction, *seen) if several else seen, ()
+
+
+def _kind(cell: Any) -> int:
+    """What is in a cell; doors are distinguished by their state."""
+    kind = int(cell[0])
+    return len(OBJECTS) - 3 + int(cell[2]) if kind == DOOR else kind

@@ -124,6 +124,12 @@ def is_image(space: spaces.Space[Any]) -> bool:
     return isinstance(space, spaces.Box) and len(shape) > 1 and (space.dtype == np.uint8 or math.prod(shape) >= LARGE)
 
 
+def is_whole(space: spaces.Space[Any]) -> bool:
+    """Whether a part is made of whole numbers."""
+    own = isinstance(space, spaces.Box) and space.dtype.kind in "iub" and not is_image(space)
+    return own or isinstance(space, spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary)
+
+
 def flatten(space: spaces.Space[Any], observation: Any) -> Floats:
     """[D] all numbers of an observation in a new vector, without what is not made of numbers.
 

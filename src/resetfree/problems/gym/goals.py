@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -43,6 +44,35 @@ class Success:
     def __call__(self, observation: Any, reward: float, terminated: bool, info: dict[str, Any]) -> bool:
         """Whether it terminated with a true `is_success`."""
         return terminated and bool(info.get("is_success", False))
+
+
+class Question:
+    """Asks once about a termination that looks like a goal, if nothing was said about its meaning."""
+
+    def __init__(self, is_open: bool) -> None:
+        self._is_open, self._best = is_open, -inf  # the best reward of a step that did not terminate
+
+    def __call__(self, reward: float, reset: bool, goal: bool, terminated: bool, info: dict[str, Any]) -> str:
+        """What to say after a step, as the rest of a sentence; "" for nothing."""
+        if not self._is_open:
+            return ""
+        if goal:
+            self._is_open = False
+            return (
+                "terminated with info.is_success: this counts as a goal, not as a reset, and it restarts for free. "
+                'State goal_when and after_goal for another meaning, or reset_when="terminated" if it is a fall '
+                "(docs/goals.md)."
+            )
+        if reset and terminated and -inf < self._best < reward and "is_success" not in info:
+            self._is_open = False
+            return (
+                f"terminated with the best reward so far ({reward:g}), which counted as a reset. If that is a goal, "
+                f'state goal_when="terminated and reward>={reward:g}"; if it is a fall, reset_when="terminated" '
+                "(docs/goals.md)."
+            )
+        if not terminated:
+            self._best = max(self._best, reward)
+        return ""
 
 
 @dataclass(frozen=True, eq=False)

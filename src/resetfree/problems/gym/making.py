@@ -100,6 +100,14 @@ def check_environment(env: Any, name: str) -> Env:
         raise InvalidInput(
             f"Vector environments reset themselves, which hides resets: give one single environment for '{name}'."
         )
+    if hasattr(env, "possible_agents") or hasattr(env, "agents"):
+        agents = list(getattr(env, "possible_agents", None) or getattr(env, "agents", None) or ())
+        named = f" ({', '.join(map(str, agents[:4]))}{', ...' if len(agents) > 4 else ''})" if agents else ""
+        raise InvalidInput(
+            f"'{name}' must be a gymnasium.Env with one agent. Got a PettingZoo environment{named} instead: choose the "
+            "agent that learns and write a gymnasium.Env whose 'step' takes its action alone, plays the others by "
+            "policies of yours, and returns what this agent observes."
+        )
     if not isinstance(env, gymnasium.Env):
         raise InvalidInput(f"'{name}' must be a gymnasium.Env. Got {type(env).__name__} instead.")
     if any(isinstance(layer, wrappers.Autoreset) for layer in layers(env)):

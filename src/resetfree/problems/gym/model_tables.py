@@ -5,6 +5,8 @@ Legend: n states of the table, A actions; state n of the model is the reset stat
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,10 +14,27 @@ from scipy import sparse
 
 from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput, one_line
+from resetfree.problems.action_spaces import Box
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.gym.adapter import Terms
+from resetfree.problems.finite.transitions import Transitions
+from resetfree.problems.gym.events import Decide
 from resetfree.problems.gym.goals import Goals
-from resetfree.problems.gym.rewards import Units, Unusable, learned
+from resetfree.problems.gym.rewards import Rewards, Units, Unusable, learned
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """What affects episodes, as far as it is known; part of the problem's fingerprint."""
+
+    environment: str  # id or class
+    made_with: tuple[tuple[str, Any], ...]  # options of the environment
+    wrappers: tuple[str, ...]
+    reset_when: Decide
+    rewards: Rewards
+    actions: list[Any] | Box  # the environment's actions for the learner's 0, 1, ..
+    function: Callable[[Any], Any] | None  # of the raw observation
+    table: Transitions | None = None
+    table_reward: Floats | None = None
 
 
 class NoTable(Exception):
@@ -91,3 +110,12 @@ def read_table(
     except (InvalidInput, ValueError) as error:
         raise NoTable(f"has a table that is not a model: {one_line(error)}") from error
     return model, units
+
+
+def pattern(model: FiniteMDP) -> frozenset[tuple[int, int, int]]:
+    """The possible (state, action, next state)."""
+    t = model.transition
+    pairs = np.repeat(np.arange(len(t.indptr) - 1), np.diff(t.indptr))
+    return frozenset(
+        zip((pairs // t.n_actions).tolist(), (pairs % t.n_actions).tolist(), t.indices.tolist(), strict=True)
+    )

@@ -21,11 +21,15 @@ from resetfree.core.arguments import whole
 from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput, one_line
 from resetfree.core.settings import expect
-from resetfree.problems.gym.flattening import WHOLE, bounds_of, flatten, names_of
+from resetfree.problems.gym.flattening import WHOLE, bounds_of, ends_of, flatten, is_whole, names_of, parts
 from resetfree.problems.gym.rewards import Unusable
 
 DIGEST = 16  # bytes of an observation's hash
+UNBOUNDED = 1e30  # bounds farther apart than this count as none
 MOST = 10_000_000  # numbered states: players keep a few numbers for each
+FACTORED = 10_000  # combinations of whole numbers that are numbered unless vectors are requested
+LEVELS = 20  # of each of them: more are rather an amount, about which vectors know more
+VECTORS = "vectors"  # the request
 
 
 class Observer(ABC):
@@ -43,6 +47,16 @@ class Observer(ABC):
     @abstractmethod
     def __call__(self, observation: Any) -> Any:
         """The state of an observation; raises `Unusable`."""
+
+    def check(self, observation: Any) -> None:
+        """Raise `Unusable` for an observation that cannot be read."""
+        self(observation)
+
+    def begin(self) -> None:  # noqa: B027 (only some remember)
+        """Forget what was before a reset."""
+
+    def acted(self, action: Any) -> None:  # noqa: B027
+        """Take in an action that is about to be taken."""
 
 
 class CountedObservations(Observer):
@@ -110,12 +124,16 @@ class Mapped(Observer):
 
 
 class Numbered(Observer):
-    """Observations of any kind, numbered in the order of first appearance."""
+    """Observations of any kind, numbered in the order of first appearance.
 
-    def __init__(self, most: int, inner: Observer | None = None) -> None:
+    shares: whether all that come after the last number but one share the last one; if not, they end the run.
+    """
+
+    def __init__(self, most: int, inner: Observer | None = None, *, shares: bool = False) -> None:
         self._most, self._inner = most, inner
         self._number: dict[bytes, int] = {}
         self.n_states = most + 1
+        self.shared = most - 1 if shares else None  # the number of many observations
 
     def __call__(self, observation: Any) -> int:
         """The number of this observation, the next one if it is new."""
@@ -131,7 +149,9 @@ class Numbered(Observer):
 
     def _numbered(self, digest: bytes) -> int:
         state = self._number.setdefault(digest, len(self._number))
-        if state == self._most:
+        if state == self.shared:
+            del self._number[digest]
+        elif state == self._most:
             del self._number[digest]
             raise Unusable(
                 f"showed more than {self._most} distinct observations: allow more (states={2 * self._most}), or learn "
@@ -156,10 +176,32 @@ def _are_digests(array: NDArray[Any]) -> bool:
     return array.ndim == 2 and array.shape[1] == DIGEST and array.dtype == np.uint8
 
 
+def combinations(space: spaces.Space[Any]) -> int | None:
+    """How many observations there are, if they are a few whole numbers of a few levels each; None for all others.
+
+    >>> combinations(spaces.MultiDiscrete([5, 4, 3])), combinations(spaces.MultiBinary(8))
+    (60, 256)
+    >>> combinations(spaces.Tuple([spaces.Discrete(3), spaces.Box(0, 1)])), combinations(spaces.MultiDiscrete([99, 2]))
+    (None, None)
+    """
+    number = 1
+    for one in parts(space):
+        ends = ends_of(one.space)
+        if ends is None or not is_whole(one.space):
+            return None
+        for low, high in zip(*(np.ravel(end).tolist() for end in ends), strict=True):
+            if high - low >= LEVELS:
+                return None
+            number *= int(high) - int(low) + 1
+            if number > FACTORED:
+                return None
+    return number
+
+
 def observer_for(
     space: spaces.Space[Any],
     function: Callable[[Any], Any] | None,
-    states: int | None,
+    states: int | str | None,
     problem: str,
     called: str = "observe",
 ) -> Observer:
@@ -168,6 +210,8 @@ def observer_for(
     function: the user's own, of the raw observation; `called` is the argument that it was given by.
     """
     inner = None if function is None else Mapped(space, function, problem, called)
+    if states == VECTORS:
+        return Vector(space, problem) if inner is None else inner
     if states is not None:
         return Numbered(whole(states, f"'states' of '{problem}'", 1, MOST), inner)
     if inner is not None:
@@ -213,6 +257,26 @@ def finite(state: Floats, d: int, named: Observer | None = None) -> Floats:
         name = "" if named is None or named.names[entry] == f"{WHOLE}[{entry}]" else f" ({named.names[entry]})"
         raise Unusable(f"observed {state[entry]} in entry {entry} of its observation{name}")
     return state
+
+
+def far_outside(observer: Observer, states: Floats) -> str | None:
+    """What to note of states [n, D] farther outside of their declared space than its width; None if there are none.
+
+    The text continues a sentence after the name of the problem.
+    """
+    low, high = observer.low, observer.high
+    if low is None or high is None:
+        return None
+    with np.errstate(over="ignore", invalid="ignore"):  # infinite bounds
+        width = high - low
+        far = (np.maximum(states - high, low - states) > width) & (width < UNBOUNDED)
+    if not far.any():
+        return None
+    row, i = np.argwhere(far)[0]
+    return (
+        f"observed {states[row, i]:.4g} for '{observer.names[i]}', far outside of its declared space from {low[i]:g} "
+        f"to {high[i]:g}: declare the space as it is, or state bounds=(low, high) to from_gym."
+    )
 
 
 def _feed(digest: Any, part: Any) -> None:

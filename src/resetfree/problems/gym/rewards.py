@@ -4,6 +4,10 @@ The units never change during a run: they are those of the stated range, of a ta
 scaled when it has ended. A reward outside the range is not refused and not cut: it lies outside [0, 1] in the same
 units, and the run notes it. So nothing that a player has stored must be scaled again, a resumed run has the units of
 the file, and only claims for rewards in [0, 1] are concerned.
+
+Units that are learned are those of usual steps (`usual`): neither a step that ends in a reset nor a rare penalty far
+below all others counts for them, or it would squash what distinguishes the others. A reset has a price of its own:
+where no range is stated, the reward of the step that leads to it counts as the end of [0, 1] that it exceeds.
 """
 
 from __future__ import annotations
@@ -12,12 +16,18 @@ import math
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import numpy as np
+
+from resetfree.core.arrays import Floats
 from resetfree.core.errors import one_line
 from resetfree.core.settings import expect
 from resetfree.problems.gym.events import Decide
 
 Units: TypeAlias = tuple[float, float]  # the rewards that become 0 and 1
 AS_THEY_ARE: Units = (0.0, 1.0)
+MANY = 20  # steps from which a penalty can be rare
+RARE = 0.05  # the share of the steps that are at most a penalty
+FAR = 2.0  # below the usual rewards by more than so many times the range between RARE and 1 - RARE
 ROUNDING = 1e-6  # of the range: float32 rewards may exceed the end of their range by this
 
 
@@ -88,6 +98,28 @@ def learned(least: float, most: float, final: bool) -> Units:
     """
     within = least >= 0.0 and most <= 1.0
     return AS_THEY_ARE if within else (min(least, 0.0), max(most, 0.0 if final else 1.0))
+
+
+def usual(rewards: Floats, reset: bool) -> tuple[float, float]:
+    """The least and the largest reward of usual steps, from those of an episode.
+
+    reset: whether the last step led to a reset: it is left out, if there is another. Of 20 steps or more those are left
+    out that lie below the 5 % quantile by more than twice the distance between the 5 % and the 95 % quantiles, unless
+    these are equal: then all that differs is what there is to be learned.
+
+    >>> wave = np.linspace(-5.0, 0.0, 40)
+    >>> usual(np.append(wave, -50.0), reset=True), usual(np.append(wave, -50.0), reset=False)
+    ((-5.0, 0.0), (-5.0, 0.0))
+    >>> usual(np.array([-3.0, -1.0, -9.0]), reset=False), usual(np.append(np.zeros(40), -50.0), reset=False)
+    ((-9.0, -1.0), (-50.0, 0.0))
+    """
+    found = rewards[:-1] if reset and len(rewards) > 1 else rewards
+    least, most = float(found.min()), float(found.max())
+    if len(found) >= MANY:
+        low, high = (float(end) for end in np.quantile(found, [RARE, 1 - RARE]))
+        if high > low:
+            least = float(found[found >= low - FAR * (high - low)].min())
+    return least, most
 
 
 def scaled(value: float, units: Units) -> float:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
@@ -23,6 +24,8 @@ class Request:
     problem: str  # its name
     why: str  # "start", "reset", "resume" or "stuck": see `Intervention.why`
     detail: str  # the cause in words
+    # A picture of the system as PNG, made when it is called (None: there is none).
+    picture: Callable[[], bytes | None] | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

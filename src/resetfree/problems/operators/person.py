@@ -58,8 +58,8 @@ class OperatorReset(Closes):
     """Sends a person a request for each reset, and waits for the answer.
 
     by: "terminal" (bell and prompt), "http" or "http:PORT" (an endpoint on loopback), the name of an operator of
-      another package, or module:Class of one; a folder as a Path (files), or your own function, which gets the
-      `Request` and returns an `Answer`, a note or None when the reset is performed.
+      another package, or module:Class of one; a `Channel`, such as a `Webhook`; a folder as a Path (files), or your own
+      function, which gets the `Request` and returns an `Answer`, a note or None when the reset is performed.
     deadline: seconds to wait, then `OperatorTimeout` is raised and the run is saved; None: no limit.
     who: the recorded name of the operator, if the answer has none.
     address: with "http", the file for its URL and token (default: a new one, named on standard error); only its owner
@@ -70,7 +70,7 @@ class OperatorReset(Closes):
     Answer(who='night shift', note='put back after: the pole fell')
     """
 
-    by: str | Path | Ask = "terminal"
+    by: str | Path | Ask | Channel = "terminal"
     deadline: Seconds | None = None
     who: Who = "operator"
     address: Path | None = None
@@ -106,6 +106,8 @@ class OperatorReset(Closes):
             channel = CHANNELS.find(name) if known else CHANNELS.load(by)
             if self.address is None or channel.takes_address:
                 return channel.opened(text if known else "", self.who, self.address)
+        if isinstance(by, Channel) and self.address is None:
+            return by
         if self.address is not None:
             raise InvalidInput(f"The 'address' of OperatorReset is for 'http' only. Got it with {by!r} instead.")
         if isinstance(by, Path):

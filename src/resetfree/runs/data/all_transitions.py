@@ -21,8 +21,9 @@ from resetfree.core import arguments
 from resetfree.core.errors import InvalidInput, RunError
 from resetfree.core.settings import expect
 from resetfree.problems.contract import Episode, Problem
+from resetfree.runs.file.recorded import unpacked
 from resetfree.runs.file.runfile import damaged, read_columns, read_played, read_problem, read_spec, reading, unfit
-from resetfree.runs.result import Run
+from resetfree.runs.result import MOST_KEPT, Run
 
 Columns: TypeAlias = dict[str, NDArray[Any]]
 NAMES = ("round", "step", "state", "action", "reward", "reset", "next_state")
@@ -31,9 +32,9 @@ ROUNDING = 1e-6  # relative, of returns that were summed in another order
 
 
 def transitions(run: Run | str | Path) -> Columns:
-    """The transitions of a run file, one row each: round, step (from 1), state, action, reward, reset, next state.
+    """The transitions of a run, one row each: round, step (from 1), state, action, reward, reset, next state.
 
-    run: a run that has a file, or its path.
+    run: a run of this process, or one with a file, or its path.
 
     >>> import resetfree as rf, tempfile
     >>> from pathlib import Path
@@ -43,11 +44,21 @@ def transitions(run: Run | str | Path) -> Columns:
     >>> {name: column[:4].tolist() for name, column in found.items() if name in ("round", "step", "state")}
     {'round': [1, 1, 1, 2], 'step': [1, 2, 3, 1], 'state': [11, 11, 10, 0]}
     """
-    path = run.path if isinstance(run, Run) else arguments.path(run, "'run' of transitions")
-    if path is None:
-        raise InvalidInput("Only a run file holds transitions: give the run a 'path' when it is made.")
-    rows: list[tuple[int, Episode]] = list(enumerate(unscaled_episodes(path), 1))
-    return columns_of_episodes(rows)
+    return columns_of_episodes(list(enumerate(unscaled_episodes(source_of(run)), 1)))
+
+
+def source_of(run: Run | str | Path) -> Run | Path:
+    """Where the transitions of a run are: its file, or the run itself if it has none."""
+    if not isinstance(run, Run):
+        return arguments.path(run, "'run' of transitions")
+    if run.path is not None:
+        return run.path
+    if run.played is None:
+        raise InvalidInput(
+            f"A run without a file keeps its transitions up to {MOST_KEPT:,} steps, in the process that played it: "
+            "give it a 'path' when it is made."
+        )
+    return run
 
 
 def columns_of_episodes(rows: list[tuple[int, Episode]]) -> Columns:
@@ -68,8 +79,17 @@ def columns_of_episodes(rows: list[tuple[int, Episode]]) -> Columns:
     return {name: np.concatenate(values) for name, values in parts.items()}
 
 
-def unscaled_episodes(path: Path) -> Iterator[Episode]:
-    """The episodes of a run file in order, with rewards before scaling; raises RunError for a damaged file."""
+def unscaled_episodes(source: Run | Path) -> Iterator[Episode]:
+    """The episodes of a run or its file in order, with rewards before scaling; raises RunError for a damaged file."""
+    if isinstance(source, Run):
+        low, high = (None if source.problem is None else source.problem.units) or (0.0, 1.0)
+        # Where a run was stopped by an error, the last rounds may not be part of it.
+        for (form, data), reset in zip(source.played or (), source.columns["reset"].tolist(), strict=False):
+            states, actions, rewards = unpacked(form, data)
+            if len(actions):
+                yield _unscaled(Episode(states, actions, rewards, bool(reset), None), low, high)
+        return
+    path = source
     with reading(path) as connection:
         spec = read_spec(connection, path)
         columns, fit = read_columns(connection, path)
@@ -77,19 +97,25 @@ def unscaled_episodes(path: Path) -> Iterator[Episode]:
             raise unfit(path, fit)
         low, high = units_of(connection, spec, columns, path)
         for played in read_played(connection, path, 1, len(columns["k"])):
-            one = played.episode
-            if not len(one.actions):
-                continue
-            rewards = one.rewards if (low, high) == (0.0, 1.0) else low + one.rewards * (high - low)
-            yield Episode(one.states, one.actions, rewards, one.reset, one.next_start, goals=one.goals)
+            if len(played.episode.actions):
+                yield _unscaled(played.episode, low, high)
 
 
-def episodes_for(path: Path, problem: Problem) -> Iterator[Episode]:
+def _unscaled(one: Episode, low: float, high: float) -> Episode:
+    rewards = one.rewards if (low, high) == (0.0, 1.0) else low + one.rewards * (high - low)
+    return Episode(one.states, one.actions, rewards, one.reset, one.next_start, goals=one.goals)
+
+
+def episodes_for(run: Run | Path, problem: Problem) -> Iterator[Episode]:
     """The same for another problem, in which states may have other numbers (`Problem.renumbered`)."""
-    with reading(path) as connection:
-        before, saved = read_spec(connection, path)["n_states"], read_problem(connection, path)
+    source = source_of(run)
+    if isinstance(source, Run):
+        before, saved = source.spec["n_states"], {} if source.problem is None else source.problem.saved()
+    else:
+        with reading(source) as connection:
+            before, saved = read_spec(connection, source)["n_states"], read_problem(connection, source)
     numbers = problem.renumbered(saved)
-    for one in unscaled_episodes(path):
+    for one in unscaled_episodes(source):
         yield one if numbers is None else replace(one, states=_states(one.states, numbers, before, problem))
 
 
@@ -111,13 +137,13 @@ def units_of(connection: sqlite3.Connection, spec: dict[str, Any], columns: Colu
     if found is not None:
         low, high = _pair(found, path)
         return low, high
-    own, known = columns["original_return"], ~np.isnan(columns["original_return"])
-    if not known.any():
+    own = columns["original_return"]
+    if np.array_equal(own, columns["reward"]):
         return 0.0, 1.0  # rewards were never scaled
     # return = low steps + (high - low) (sum of scaled rewards), in every round
-    sums = np.stack([columns["steps"][known].astype(np.float64), columns["reward"][known]], axis=1)
-    (low, width), _, rank, _ = np.linalg.lstsq(sums, own[known], rcond=None)
-    if rank < 2 or not np.allclose(sums @ [low, width], own[known], rtol=ROUNDING, atol=ROUNDING):
+    sums = np.stack([columns["steps"].astype(np.float64), columns["reward"]], axis=1)
+    (low, width), _, rank, _ = np.linalg.lstsq(sums, own, rcond=None)
+    if rank < 2 or not np.allclose(sums @ [low, width], own, rtol=ROUNDING, atol=ROUNDING):
         raise RunError(
             f"The run file '{path}' does not say how its rewards were scaled: state reward_range in its run."
         )

@@ -17,32 +17,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core import arguments, state
-from resetfree.core.arguments import shown
 from resetfree.core.errors import InvalidInput, RunError
 from resetfree.core.settings import expect
 from resetfree.game.capabilities import StartsFromPolicy
 from resetfree.players import discover
-from resetfree.problems.action_spaces import Box
 from resetfree.problems.contract import Episode, Note, Problem
-from resetfree.problems.gym.rewards import AS_THEY_ARE, learned, scaled
+from resetfree.problems.gym.rewards import AS_THEY_ARE, learned, scaled, usual
 from resetfree.runs.data.all_transitions import episodes_for
 from resetfree.runs.data.dataset import GivenData, check_fit, taught
-from resetfree.runs.data.transition_files import READERS, read_transitions
+from resetfree.runs.data.logs import episodes_of, matched, unused
+from resetfree.runs.data.rollouts import ROLLOUT, by_name, part_of, rollout
+from resetfree.runs.data.tables import LISTED, Log, is_log
+from resetfree.runs.data.transition_files import READERS, are_transitions, episodes_in, minari_dataset, read_columns
 from resetfree.runs.file.ledger import Ledger
 from resetfree.runs.request import FromWhat
 from resetfree.runs.result import Run
 from resetfree.runs.setup import Setup
 
 MOST_STEPS = 10**8
-# What a rollout may call its arrays, ours first.
-KEYS = {
-    "observations": ("observations", "observation", "obs"),
-    "actions": ("actions", "action"),
-    "rewards": ("rewards", "reward"),
-    "terminated": ("terminated", "terminations", "terminals"),
-}
-ROLLOUT = "a list of (observation, action, reward, terminated, truncated, next_observation), or arrays by name"
-SOURCE = f"a file, a run, {ROLLOUT}"
+MINARI = "minari:"  # what the name of a dataset of Minari begins with
+SOURCE = f"a file, a run, a table with named columns, {ROLLOUT}"
 
 
 def gather(data: Any, problem: Problem, *more: Run) -> GivenData:
@@ -60,8 +54,8 @@ def gather(data: Any, problem: Problem, *more: Run) -> GivenData:
         raise InvalidInput("The 'data' of learn hold no transitions.")
     units, known = problem.units, problem.units is not None
     if units is None:
-        least, most = (float(end([end(one.rewards) for one in found])) for end in (np.min, np.max))
-        units = learned(least, most, final=False)
+        ends = [usual(one.rewards, one.reset) for one in found]
+        units = learned(min(low for low, _ in ends), max(high for _, high in ends), final=False)
         problem.restore({**problem.saved(), "units": np.array(units)})
         if units != AS_THEY_ARE:
             words = f"Rewards from {units[0]:g} to {units[1]:g} are scaled to [0, 1], as the data suggest."
@@ -145,150 +139,74 @@ def _sources(data: Any) -> list[Any]:
 
 def _is_one(data: Any) -> bool:
     """Whether it is one source, and not a list of them."""
-    return isinstance(data, str | Path | Run | Mapping) or hasattr(data, "iterate_episodes") or _is_rollouts(data)
+    known = isinstance(data, str | Path | Run | Mapping) or hasattr(data, "iterate_episodes")
+    return known or is_log(data) or _is_rollouts(data)
 
 
 def _is_rollouts(data: Any) -> bool:
-    """Whether it is a list of episodes, each a list of steps."""
+    """Whether it is a list of episodes, each a list of steps or arrays by name."""
     first = data[0] if isinstance(data, Sequence) and not isinstance(data, str) and len(data) else None
     step = first[0] if isinstance(first, Sequence) and not isinstance(first, str) and len(first) else None
-    return isinstance(step, tuple) or (isinstance(first, Mapping) and _key(first, "actions") is not None)
+    return isinstance(step, tuple) or (isinstance(first, Mapping) and part_of(first, "actions") is not None)
 
 
 def _named(source: Any) -> str:
     if isinstance(source, Run):
         return "a run" if source.path is None else source.path.name
-    return Path(source).name if isinstance(source, str | Path) else "rollouts"
+    if isinstance(source, str | Path):
+        return str(source) if str(source).startswith(MINARI) else Path(source).name
+    return "a table" if is_log(source) else "rollouts"
 
 
 def _episodes(source: Any, problem: Problem) -> Iterator[Episode]:
     """The episodes of one source, with rewards before scaling."""
+    if isinstance(source, str | Path) and str(source).startswith(MINARI):
+        source = minari_dataset(str(source).removeprefix(MINARI))
     if isinstance(source, Run):
-        if source.path is None:
-            raise InvalidInput("Only a run file holds transitions: give the run a 'path' when it is made.")
-        source = source.path
-    if isinstance(source, str | Path):
-        path = arguments.path(source, "'data' of learn")
-        if path.suffix.lower() not in READERS:
-            yield from episodes_for(path, problem)
-        elif _numbers(problem):
-            raise InvalidInput(
-                f"The states of '{problem.name}' are numbered as they appear, and '{path.name}' does not say what its "
-                "own are numbers of: give the run file that it was made from, or rollouts with their observations."
-            )
-        else:
-            yield from read_transitions(path)
+        yield from episodes_for(source, problem)
+    elif isinstance(source, str | Path):
+        yield from _of_file(arguments.path(source, "'data' of learn"), problem)
     elif hasattr(source, "iterate_episodes"):  # a dataset of Minari
         for one in source.iterate_episodes():
             arrays = {"observations": one.observations, "actions": one.actions, "rewards": one.rewards}
-            yield from _rollout({**arrays, "terminated": one.terminations}, problem)
+            yield from rollout({**arrays, "terminated": one.terminations}, problem)
+    elif is_log(source):
+        yield from _of_log(source, problem, "of the table")
     elif isinstance(source, Mapping):
-        yield from _rollout(source, problem)
+        yield from rollout(source, problem)
     elif _is_rollouts(source):
         for one in source:
-            yield from _rollout(one if isinstance(one, Mapping) else _arrays(one), problem)
+            yield from rollout(one if isinstance(one, Mapping) else by_name(one), problem)
     else:
         raise InvalidInput(f"The 'data' of learn must be {SOURCE}. Got {type(source).__name__} instead.")
 
 
-def _arrays(steps: Sequence[Any]) -> dict[str, Any]:
-    """A list of steps by name: observations are those before the action, and the last one after it, if it is there."""
-    if not isinstance(steps, Sequence) or not all(isinstance(step, tuple) and len(step) in (5, 6) for step in steps):
-        raise InvalidInput(f"An episode of the data must be {ROLLOUT}.")
-    after = [step[5] for step in steps[-1:] if len(step) == 6]
-    names = ("observations", "actions", "rewards", "terminated")
-    found = {name: [step[i] for step in steps] for i, name in enumerate(names)}
-    return {**found, "observations": [*found["observations"], *after]}
-
-
-def _key(arrays: Mapping[str, Any], name: str) -> Any:
-    return next((arrays[key] for key in KEYS[name] if key in arrays), None)
-
-
-def _rollout(arrays: Mapping[str, Any], problem: Problem) -> Iterator[Episode]:
-    """Episodes of the problem from one rollout: it is cut where the problem sees a reset."""
-    parts = {name: _key(arrays, name) for name in KEYS}
-    missing = [name for name, part in parts.items() if part is None]
-    if missing:
-        raise InvalidInput(f"An episode of the data must have {', '.join(KEYS)}. Got none of '{missing[0]}' instead.")
-    observations, n = parts["observations"], _count(parts["actions"])
-    length = _length(observations)
-    if n == 0 or {_count(parts["rewards"]), _count(parts["terminated"])} != {n} or length - n not in (0, 1):
+def _of_file(path: Path, problem: Problem) -> Iterator[Episode]:
+    """The episodes of a file: a run, transitions of a run, or a log."""
+    if path.suffix.lower() not in READERS:
+        yield from episodes_for(path, problem)
+        return
+    columns = read_columns(path)
+    if not are_transitions(columns):
+        named = f"'{path.name}'"
+        yield from _of_log(columns, problem, named) if is_log(columns) else rollout(columns, problem)
+    elif _numbers(problem):
         raise InvalidInput(
-            "An episode of the data must have one reward and one end per action, and one more observation."
+            f"The states of '{problem.name}' are numbered as they appear, and '{path.name}' does not say what its "
+            "own are numbers of: give the run file that it was made from, or rollouts with their observations."
         )
-    given, ends = (arguments.array(parts[name], f"{name} of the data") for name in ("rewards", "terminated"))
-    expect(given.shape == (n,), "rewards of the data", "be one number per action", parts["rewards"])
-    expect(
-        ends.shape == (n,) and np.isin(ends, (0, 1)).all(),
-        "'terminated' of the data",
-        "be True or False for each action",
-        parts["terminated"],
-    )
-    if length == n and ends[-1] and problem.n_states is None:
-        raise InvalidInput(
-            "The last observation of an episode that terminated must be there: it is where the danger is. "
-            "Give it as the sixth entry of its last step, or n + 1 observations."
-        )
-    states, actions, rewards = [problem.recorded(_at(observations, 0), None, False, {}).state], [], []
-    for h in range(n):
-        seen = _at(observations, min(h + 1, length - 1))
-        step = problem.recorded(seen, float(given[h]), bool(ends[h]), {})
-        actions.append(_action(parts["actions"][h], problem))
-        rewards.append(step.reward)
-        states.append(step.state)
-        if step.reset:
-            yield _made(states, actions, rewards, True, problem)
-            states, actions, rewards = [], [], []
-            if h + 1 < n:
-                states = [problem.recorded(seen, None, False, {}).state]
-    if length == n:  # where the last action led is not known
-        states, actions, rewards = states[:-1], actions[:-1], rewards[:-1]
-    if actions:
-        yield _made(states, actions, rewards, False, problem)
+    else:
+        yield from episodes_in(columns, path)
 
 
-def _made(states: list[Any], actions: list[Any], rewards: list[float], reset: bool, problem: Problem) -> Episode:
-    dtype: Any = np.int64 if problem.n_states is not None else np.float64
-    seen = arguments.array(states, "observations of the data", dtype)
-    return Episode(seen, problem.actions.stack(actions), np.array(rewards), reset, None)
-
-
-def _at(observations: Any, i: int) -> Any:
-    """Observation i, where dictionaries and tuples hold arrays of all of them."""
-    if isinstance(observations, Mapping):
-        return {key: _at(part, i) for key, part in observations.items()}
-    if isinstance(observations, tuple):
-        return tuple(_at(part, i) for part in observations)
-    return observations[i]
-
-
-def _length(observations: Any) -> int:
-    if isinstance(observations, Mapping):
-        return min(map(_length, observations.values()), default=0)
-    return min(map(_length, observations), default=0) if isinstance(observations, tuple) else _count(observations)
-
-
-def _count(part: Any) -> int:
-    """The length of a list, an array or what else has one; raises InvalidInput."""
-    try:
-        return len(part)
-    except TypeError as error:
-        raise InvalidInput(f"An episode of the data must be {ROLLOUT}. Got {shown(part)} in it instead.") from error
-
-
-def _action(native: Any, problem: Problem) -> Any:
-    """The action of the problem for one as the environment takes it."""
-    space = problem.actions
-    if isinstance(space, Box):
-        vector = arguments.array(native, "actions of the data").ravel()
-        if vector.shape != (space.size,) or not np.isfinite(vector).all():
-            raise InvalidInput(f"An action of the data must be {space}. Got {str(native)[:40]} instead.")
-        return space.clip(vector)
-    for i, own in enumerate(space):
-        if np.array_equal(own, native):
-            return i
-    raise InvalidInput(f"An action of the data must be {space}, as '{problem.name}' has them. Got {native!r} instead.")
+def _of_log(source: Any, problem: Problem, called: str) -> Iterator[Episode]:
+    """The episodes of a table with named columns; what is not used of it is noted."""
+    log = Log.of(source, called)
+    rows = matched(log, problem)
+    yield from episodes_of(log, rows, problem)
+    if spare := unused(log, rows):
+        listed = ", ".join(spare[:LISTED]) + (f" and {len(spare) - LISTED} more" if len(spare) > LISTED else "")
+        problem.noted.append(Note(0, f"Of the data {called} these columns are not used: {listed}."))
 
 
 def taught_anew(setup: Setup, source: FromWhat) -> GivenData | None:

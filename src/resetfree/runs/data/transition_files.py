@@ -1,7 +1,8 @@
-"""Files of transitions: .npz (plain arrays), .parquet (PyArrow) and Minari datasets; the first two are also read."""
+"""Files of transitions: .npz (plain arrays), .parquet (PyArrow) and Minari datasets; .csv is only read."""
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 import warnings
@@ -24,6 +25,7 @@ from resetfree.runs.file.runfile import BROKEN
 KIND = "resetfree transitions 1"  # what such a file says it is
 MOST_BYTES = 2**32  # of a file that is read
 MINARI = "minari"
+DELIMITERS = ",;\t"
 WITHOUT_MINARI = "A dataset of Minari needs it: install resetfree with the extra 'minari', or write .npz."
 
 
@@ -128,27 +130,61 @@ def by_round(columns: Columns) -> list[Columns]:
     return [dict(zip(parts, values, strict=True)) for values in zip(*parts.values(), strict=True)]
 
 
-def read_transitions(path: Path) -> list[Episode]:
-    """The episodes of a file of transitions, read as untrusted input; raises InvalidInput."""
+def read_columns(path: Path) -> Columns:
+    """The columns of a file of transitions or of a log, read as untrusted input; raises InvalidInput."""
     try:
         if is_special(path):
             raise ValueError("it is a pipe or a device")
         if path.stat().st_size > MOST_BYTES:
             raise ValueError(f"it is larger than {MOST_BYTES:,} bytes")
-        arrays = READERS[path.suffix.lower()](path)
-        return [_episode(one) for one in by_round(_checked(arrays))]
+        return READERS[path.suffix.lower()](path)
     except OSError as error:
         raise InvalidInput(f"The data '{path}' cannot be read: {error.strerror}.") from error
     except BROKEN as error:
-        raise InvalidInput(f"The data '{path}' hold no transitions: {' '.join(str(error).split())}.") from error
+        raise _unreadable(path, error) from error
+
+
+def are_transitions(columns: Columns) -> bool:
+    """Whether they are the columns that `transitions` writes, rather than those of a log."""
+    return set(columns) == set(NAMES)
+
+
+def episodes_in(columns: Columns, path: Path) -> list[Episode]:
+    """The episodes of the columns of a file of transitions; raises InvalidInput."""
+    try:
+        return [_episode(one) for one in by_round(_checked(columns))]
+    except BROKEN as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: BaseException) -> InvalidInput:
+    return InvalidInput(f"The data '{path}' hold no transitions: {' '.join(str(error).split())}.")
 
 
 def _from_npz(path: Path) -> Columns:
     arrays = unpack(path.read_bytes())
-    if str(arrays.pop("kind", "")) != KIND:
+    if str(arrays.pop("kind", KIND)) != KIND:
         raise ValueError(f"it does not say that it holds '{KIND}'")
     arrays.pop("about", None)
     return arrays
+
+
+def _from_csv(path: Path) -> Columns:
+    """The columns of a text file: numbers, or text where one of its cells is none."""
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        head = file.readline()
+        file.seek(0)
+        rows = csv.reader(file, delimiter=max(DELIMITERS, key=head.count))
+        try:
+            names, cells = next(rows, []), [row for row in rows if row]
+        except csv.Error as error:
+            raise ValueError(f"it is no CSV ({error})") from error
+    for i, row in enumerate(cells, 2):
+        if len(row) != len(names):
+            raise ValueError(f"its line {i} has {len(row)} cells for {len(names)} columns")
+    return {
+        name: np.array(column, dtype=np.str_) for name, column in zip(names, zip(*cells, strict=True), strict=False)
+    }
 
 
 def _from_parquet(path: Path) -> Columns:
@@ -163,6 +199,8 @@ def _from_parquet(path: Path) -> Columns:
             if about is not None and json.loads(about).get("kind") != KIND:
                 raise ValueError(f"it does not say that it holds '{KIND}'")
             table = file.read()
+        if set(table.column_names) != set(NAMES):  # a log, whose columns are checked where they are used
+            return {name: table[name].to_pylist() for name in table.column_names}
         return {name: _numpy_column(arrow, name, table[name]) for name in table.column_names}
     except (arrow.ArrowException, AttributeError, OSError) as error:
         raise ValueError(one_line(error)) from error
@@ -181,7 +219,23 @@ def _numpy_column(arrow: Any, name: str, column: Any) -> NDArray[Any]:
     return found.reshape(len(column), -1) if lists and len(column) else np.asarray(found)
 
 
-READERS: dict[str, Callable[[Path], Columns]] = {".npz": _from_npz, ".parquet": _from_parquet}
+READERS: dict[str, Callable[[Path], Columns]] = {
+    ".npz": _from_npz,
+    ".parquet": _from_parquet,
+    ".csv": _from_csv,
+    ".tsv": _from_csv,
+    ".txt": _from_csv,
+}
+
+
+def minari_dataset(name: str) -> Any:
+    """A dataset of Minari that is on this machine; raises InvalidInput."""
+    try:
+        return import_module(MINARI).load_dataset(name)
+    except ImportError as error:
+        raise InvalidInput(WITHOUT_MINARI) from error
+    except Exception as error:  # it raises many kinds for a name that it does not know
+        raise InvalidInput(f"Minari does not load the dataset '{name}': {one_line(error)}.") from error
 
 
 def _checked(arrays: Columns) -> Columns:

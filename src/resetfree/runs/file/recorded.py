@@ -43,8 +43,15 @@ def columns_of(this: Round) -> tuple[Any, ...]:
     plan, episode = this.plan, this.episode
     v_r, v_c = this.exact or _UNKNOWN
     planned = (float(this.lam), float(plan.v_r), float(plan.v_c), float(plan.upper), float(this.cost_signal))
-    played = (float(np.add.reduce(episode.rewards)), int(episode.reset), len(episode.actions), episode.next_start)
-    return (this.k, this.s1, *planned, *played, v_r, v_c, float(episode.original_return))
+    reward, own = float(np.add.reduce(episode.rewards)), float(episode.original_return)
+    played = (reward, int(episode.reset), len(episode.actions), episode.next_start)
+    return (this.k, this.s1, *planned, *played, v_r, v_c, reward if math.isnan(own) else own)
+
+
+def own_returns(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.float64]:
+    """[K] the column `original_return`, with the reward where it was not kept apart, as in files from before."""
+    paid, own = columns["reward"], columns["original_return"]
+    return np.asarray(np.where(np.isnan(own), paid, own), dtype=np.float64)
 
 
 def check_timing(columns: Mapping[str, NDArray[Any]]) -> None:
@@ -66,7 +73,7 @@ def columns_of_row(batch: Mapping[str, NDArray[Any]], row: int) -> dict[str, NDA
     for name in COLUMNS[1:]:
         column = batch[name][row] if name in batch else np.full(n, np.nan)
         columns[name] = column.astype(np.int64) if column.dtype.kind == "i" else column
-    return columns
+    return {**columns, "original_return": own_returns(columns)}
 
 
 NARROW = ("u1", "u2", "u4", "i1", "i2", "i4")

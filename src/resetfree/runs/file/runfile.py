@@ -37,6 +37,7 @@ from resetfree.runs.file.recorded import (
     TIMING,
     RecordedRound,
     check_timing,
+    own_returns,
     unpacked,
 )
 from resetfree.runs.file.spec import validate
@@ -314,6 +315,7 @@ def read_columns(connection: sqlite3.Connection, path: Path | None) -> tuple[dic
             raise ValueError("its rounds are not numbered from 1 without gaps")
         if TIMING[0] in columns:
             check_timing(columns)
+        columns["original_return"] = own_returns(columns)
         return columns, check.result()
     except BROKEN as error:
         raise damaged(path, error) from error

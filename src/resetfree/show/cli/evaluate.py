@@ -182,6 +182,7 @@ def _floor(end: float) -> float:
     cls=Documented,
     examples=[
         ("a policy that runs with NumPy alone", "resetfree export field.rfrun -o policy.npz"),
+        ("a policy for a controller without Python", "resetfree export field.rfrun -o policy.c"),
         ("for a run of your own environment", "resetfree export pump.rfrun plant:Pump"),
     ],
 )
@@ -200,7 +201,7 @@ def export(
     dual: str | None,
     as_json: bool,
 ) -> None:
-    """Write a learned policy to one .npz file of plain arrays.
+    """Write a learned policy to one file: .npz (plain arrays), .onnx or .c, by its ending.
 
     PROBLEM is needed only if RUNFILE alone is not enough.
     """

@@ -71,8 +71,8 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "operator": {
         "default": "none",
         "metavar": "WHO",
-        "help": "Who performs resets: none (the problem resets itself), terminal, http, http:PORT, a folder, a name "
-        "from `list operators`, or module:Class; see docs/hardware.md.",
+        "help": "Who performs resets: none (the problem resets itself), terminal, http, http:PORT, ntfy:URL, "
+        "webhook:URL, mail:FILE, a folder, another name from `list operators`, or module:Class; see docs/hardware.md.",
     },
     "path": {"named": "--out", "type": FILE, "help": "Where to save the run; default: a file in the folder runs."},
     "steps": {"type": AT_LEAST_1, "metavar": "N", "help": "Stop after this many steps."},
@@ -108,7 +108,8 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "multiple": True,
         "type": FILE,
         "default": (),
-        "help": "Learn from this file first: a run file, or transitions (.npz, .parquet). Can be repeated.",
+        "help": "Learn from this first: a run file, a log with named columns (.csv, .parquet, .npz), or minari:NAME. "
+        "Can be repeated; see docs/logs.md.",
     },
     "start_from": {
         "named": "--from",

@@ -91,8 +91,10 @@ class Group:
         found["upper"] = [resets_bound(n, k) for n, k in zip(found["realised"], ks, strict=True)]
         found["lower"] = [anytime.resets_lower(n, anytime.SHOWN) for n in found["realised"]]
         found["reward"] = [np.cumsum(run.columns["reward"]) / k for run, k in zip(self.runs, ks, strict=True)]
-        original = [run.columns.get("original_return", np.full(len(run), np.nan)) for run in self.runs]
-        if all(np.isfinite(x).all() for x in original):  # where the environment's rewards were scaled
+        original = [run.columns["original_return"] for run in self.runs]
+        if any(
+            (x != run.columns["reward"]).any() for x, run in zip(original, self.runs, strict=True)
+        ):  # where the environment's rewards were scaled
             found["original"] = [np.cumsum(x) / k for x, k in zip(original, ks, strict=True)]
         predicted = [run.predicted_resets for run in self.runs]
         if all(np.isfinite(x).all() for x in predicted):
