@@ -26,7 +26,7 @@ from resetfree.problems.world import World, full_name, in_family, is_machine, op
 from resetfree.runs.file.ledger import read, read_episodes_of, read_spec_of
 from resetfree.runs.learn import fulfil
 from resetfree.runs.live.learner_location import LearnerLocation, RayLearner, is_on_ray
-from resetfree.runs.request import EPISODES, FROM, OPTIONS, RunRequest
+from resetfree.runs.request import FROM, OPTIONS, RunRequest
 from resetfree.runs.setup import split_settings
 from resetfree.runs.tracking import tracked
 from resetfree.runs.trusted_options import trusted_options
@@ -51,7 +51,11 @@ LIMITS: dict[str, Callable[[rf.Run], float]] = {
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "primal": {"help": "The player that chooses the policy: a name from `list players`, or module:Class."},
     "dual": {"help": "The player that prices resets."},
-    "episodes": {"type": AT_LEAST_1, "metavar": "N", "default": EPISODES, "help": "Episodes to play."},
+    "episodes": {
+        "type": AT_LEAST_1,
+        "metavar": "N",
+        "help": "Episodes to play; default: 2000, or 200 on machines (states that are vectors) unless a limit is given.",
+    },
     "seed": {"type": AT_LEAST_0, "metavar": "N", "help": "Seed of all random numbers."},
     "feedback": {"type": click.Choice(["auto", *FEEDBACK]), "help": "The cost signal for the dual player."},
     "B": {
@@ -184,7 +188,7 @@ def run(context: click.Context, /, problem: str, **words: Any) -> None:
         so_far = LIMITS[kind](done)
         click.echo(
             f"Reached the limit of {so_far} {kind.removeprefix('max_')} after {len(done)} of "
-            f"{command.request.how_long.episodes} episodes. "
+            f"{done.episodes} episodes. "
             f"Continue with: {command.again(**{kind: so_far + (words[kind] or 0)})}",
             err=True,
         )
@@ -231,12 +235,11 @@ class _Command:
     def play(self) -> rf.Run:
         """Make the problem, and play the run with a display."""
         request, film, board = self.request, self.words["film"], self.words["tensorboard"]
-        episodes = request.how_long.episodes or EPISODES
         before = self.file if request.where.resume else None
         with (
             request.world() as world,
             _filmed(world, film, request),
-            Display(episodes, before, file=self.file) as progress,
+            Display(episodes := request.how_long.planned(world.problem), before, file=self.file) as progress,
             self.operator or nullcontext(),
             nullcontext(progress) if board is None else tracked(progress, board, world, episodes, before) as note,
         ):
