@@ -54,7 +54,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "episodes": {
         "type": AT_LEAST_1,
         "metavar": "N",
-        "help": "Episodes to play; default: 2000, or 200 on machines (states that are vectors) unless a limit is given.",
+        "help": "Episodes to play; default: 2000, or 200 where states are vectors and no limit is given.",
     },
     "seed": {"type": AT_LEAST_0, "metavar": "N", "help": "Seed of all random numbers."},
     "feedback": {"type": click.Choice(["auto", *FEEDBACK]), "help": "The cost signal for the dual player."},
