@@ -309,7 +309,7 @@ def test_a_run_by_the_clock_shows_its_clock() -> None:
     said = players.clock_summary(one)
     assert said in text
     assert said.startswith("100 steps per second; 80 deadlines missed (")
-    assert f"({100 * steps / (steps + 80):.4g} % of commands in time)" in said
+    assert f"({100 * steps / (steps + 80):.1f} % of commands in time)" in said
     assert "the latest command 2 ms after its tick; plans up to 3 rounds old, 2.9 on average" in said
     assert f"{sum(int(run.realised_resets[-1]) for run in one.runs):,} resets" in said
 

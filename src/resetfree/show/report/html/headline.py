@@ -78,7 +78,11 @@ def _tiles(group: Group) -> list[Tile]:
         upper = float(np.max(group.final("upper")))
         words = f"with {100 * (1 - anytime.SHOWN):g} % confidence, from the resets so far alone"
         third = Tile(f"≤ {number(upper)}", "expected resets", words)
-    return [Tile(number(float(np.mean(resets))), "resets", note), _earned(group), third]
+    return [
+        Tile(number(float(np.mean(resets))), "reset" if np.mean(resets) == 1 else "resets", note),
+        _earned(group),
+        third,
+    ]
 
 
 def _earned(group: Group) -> Tile:
@@ -167,7 +171,7 @@ def _winner(groups: Sequence[Group]) -> Tile | None:
 
 def _count(groups: Sequence[Group]) -> Tile:
     n = sum(group.n for group in groups)
-    return Tile(f"{n:,}", "runs", f"in {len(groups)} groups")
+    return Tile(f"{n:,}", "run" if n == 1 else "runs", f"in {len(groups)} groups")
 
 
 def name(group: Group) -> str:

@@ -84,7 +84,10 @@ def foreseen(group: Group) -> Drawing:
     draw.legend_above(axes)
     said = [run.foresight for run in group.runs]
     off = {verdict: sum(one.verdict == verdict for one in said) for verdict in ("too low", "too high")}
-    verdicts = ", ".join(f"{word} in {n} of {group.n} runs" for word, n in off.items() if n) or "plausible in every run"
+    verdicts = (
+        ", ".join(word + (f" in {n} of {group.n} runs" if group.n > 1 else "") for word, n in off.items() if n)
+        or "plausible"
+    )
     means = "; ".join(
         f"{number(np.mean(some), 2)} on average in episodes {where} a reset"
         for name, where in (("with_reset", "with"), ("without_reset", "without"))
