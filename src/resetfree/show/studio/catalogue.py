@@ -35,6 +35,7 @@ from resetfree.problems.finite.composed import Price
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.safety import safe_sets
 from resetfree.problems.registry import HELP, make, problems
+from resetfree.problems.world import find_world
 from resetfree.problems.zoo.fields import SYMBOLS
 from resetfree.show.cli.listing import summary_line
 from resetfree.show.studio import limits
@@ -245,8 +246,9 @@ def playable() -> dict[str, Any]:
 
     vectors: also the registered problems whose states are vectors; all others are finite.
     """
-    continua = [id for id in problems() if not isinstance(make(id), FiniteMDP)]
-    found = {"finite": make(DRAWN).problem(), "vectors": make(continua[0])}
+    own = (DRAWN, BY_HAND)
+    continua = [id for id in problems() if id not in own and not isinstance(make(id), FiniteMDP)]
+    found = {"finite": make(DRAWN).problem(), "vectors": find_world(continua[0]).problem}
     return {"continua": continua, **{kind: _players_of(problem) for kind, problem in found.items()}}
 
 
