@@ -16,7 +16,7 @@ from hypothesis.extra import numpy as arrays
 
 from resetfree.core.errors import InvalidInput
 from resetfree.core.plain_tree import HEAD, MAGIC, by_name, decode, encode, plan_digest
-from resetfree.players.model_based.choice_search import LinearScores
+from resetfree.players.model_based.linear_scores import LinearScores
 from resetfree.players.neural.networks import policy_of, uniform_layers
 from resetfree.players.neural.skip_policy import first_actor, skip_policy
 from resetfree.problems.action_spaces import Box
@@ -41,7 +41,7 @@ def _policies() -> dict[str, Any]:
         "tanh": TanhPolicy(linear[:, :3], linear[:, 3], *BOX.ends),
         "scores": LinearScores(np.asfortranarray(linear), RNG.normal(size=2)),
         "network": policy_of(uniform_layers((3, 8, 8, 4), RNG), None, BOX),
-        "skip": skip_policy(actor, 0.5, Scaling(np.zeros(3), np.full(3, 2.0)), BOX, 0.1),
+        "skip": skip_policy(actor, Scaling(np.zeros(3), np.full(3, 2.0)), BOX, 0.1),
         "table": TabularPolicy(RNG.dirichlet(np.ones(2), size=(3, 4))),
         "modal": Modal(TanhPolicy(linear[:, :3], linear[:, 3], *BOX.ends)),
     }

@@ -24,7 +24,7 @@ from resetfree.game.delayed import (
 )
 from resetfree.game.loop import begin, play
 from resetfree.players import make_player
-from resetfree.players.model_based.choice_search import LinearScores
+from resetfree.players.model_based.linear_scores import LinearScores
 from resetfree.players.testing import trial_problems as trial
 from resetfree.problems.contract import Problem
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import resetfree as rf
 from resetfree.core.errors import InvalidInput
-from resetfree.players.model_based.choice_search import LinearScores
+from resetfree.players.model_based.linear_scores import LinearScores
 from resetfree.problems.action_spaces import ActionSpace, Box, Choices
 from resetfree.problems.contract import Policy, Problem
 from resetfree.problems.finite.tabular_policy import LazyPolicy, TabularPolicy, as_policy

@@ -15,8 +15,8 @@ import resetfree as rf
 from resetfree.core.errors import InvalidInput, RunError
 from resetfree.game.capabilities import LearnsFromEpisodes
 from resetfree.players import discover
-from resetfree.players.model_based.choice_search import LinearScores
 from resetfree.problems.action_spaces import Choices
+from resetfree.problems.tanh_policy import TanhChoice
 from resetfree.runs.data.dataset_loading import gather
 from resetfree.runs.replay_whole import whole_run
 from resetfree.show.cli import main
@@ -260,7 +260,7 @@ def test_an_old_policy_is_played_first_where_the_player_can(tmp_path: Path) -> N
     run = rf.learn(longer, "model-search", episodes=1, start_from=first)
     assert run.spec["data"]["policy"]
     assert run.spec["data"]["episodes"] == 15
-    assert isinstance(rule, LinearScores)
+    assert isinstance(rule, TanhChoice)
     assert rule.same(run.policy.rule)
     only = rf.learn(longer, "model-search", episodes=1, start_from=tmp_path / "old.rfrun", from_what="policy")
     assert only.spec["data"] == {**only.spec["data"], "episodes": 0, "policy": True, "from": ["old.rfrun"]}

@@ -18,7 +18,7 @@ import pytest
 import resetfree as rf
 from resetfree.core.errors import InvalidInput, RunError
 from resetfree.players.linear.stored_linear import LinearValues
-from resetfree.players.model_based.choice_search import LinearScores
+from resetfree.players.model_based.linear_scores import LinearScores
 from resetfree.problems.contract import ChoicePolicy
 from resetfree.problems.features import discover as feature_maps
 from resetfree.problems.features import make_features
@@ -127,7 +127,7 @@ def test_numbered_observations_travel_with_the_policy(walk: Any, tmp_path: Path)
 
 def test_the_kinds_of_a_file_are_those_that_policies_declare() -> None:
     own = {kind for kind, cls in policy_kinds().items() if cls.__module__.startswith("resetfree.")}
-    assert own == {"LinearScores", "LinearValues", "NetworkPolicy", "SkipPolicy", "TanhPolicy", "table"}
+    assert own == {"LinearScores", "LinearValues", "NetworkPolicy", "SkipPolicy", "TanhChoice", "TanhPolicy", "table"}
     assert policy_kinds()["LinearScores"] is LinearScores
 
 
@@ -139,7 +139,15 @@ def test_a_file_is_read_by_a_program_that_has_played_nothing() -> None:
         [sys.executable, "-c", words], capture_output=True, text=True, check=True,
         env={**os.environ, "PYTHONPATH": paths},
     )  # fmt: skip
-    assert done.stdout.split() == ["LinearScores", "LinearValues", "NetworkPolicy", "SkipPolicy", "TanhPolicy", "table"]
+    assert done.stdout.split() == [
+        "LinearScores",
+        "LinearValues",
+        "NetworkPolicy",
+        "SkipPolicy",
+        "TanhChoice",
+        "TanhPolicy",
+        "table",
+    ]
 
 
 def test_a_policy_of_ones_own_is_written_and_nobody_takes_our_names(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 import resetfree as rf
 from resetfree.core.errors import InvalidInput, RunError
-from resetfree.players.model_based.choice_search import LinearScores
+from resetfree.players.model_based.linear_scores import LinearScores
 from resetfree.players.neural.networks import orthogonal_layers, policy_of, uniform_layers
 from resetfree.players.neural.skip_policy import SkipPolicy
 from resetfree.problems.action_spaces import Box

@@ -11,6 +11,7 @@ from resetfree.core.extras import NETWORKS
 from resetfree.core.settings import PositiveInt, check
 from resetfree.game.capabilities import Partner, Suited
 from resetfree.game.contract import Plan, Round, Statement
+from resetfree.problems.action_spaces import Box
 from resetfree.problems.contract import Episode, Problem
 
 # Learning from episodes that a player did not choose, for players whose update needs nothing else of a round.
@@ -35,7 +36,8 @@ def given_round(episode: Episode, policy: Any = None) -> Round:
 # What primal players share about the problems that suit them, for `auto`.
 
 AHEAD = 200  # steps that are planned ahead where states are vectors: danger may come slowly
-SENSORS, JOINTS = 60, 17  # numbers in a state and in an action up to which machines were tried
+SENSORS, JOINTS = 60, 17  # numbers in a state and in an action up to which a search in a fitted model was tried
+LONG_STATE = 8  # numbers in a state beyond which networks play where they are installed
 LIFE = 100  # steps of a machine that are planned ahead
 CHARGE = 200.0  # for a reset of a machine: twice the most that these steps can earn
 MACHINE = {"planning": LIFE, "caution": 0.3, "population": 24, "rounds": 12, "starts": 24}  # found by trying
@@ -55,19 +57,19 @@ def for_vectors(problem: Problem, rank: float, how: str) -> Suited | None:
 
 
 def for_machines(problem: Problem, rank: float, how: str) -> Suited | None:
-    """How a player that searches in a model suits vectors for states and a box of actions; None for other problems.
+    """How a player that searches in a model suits problems whose states are vectors; None for other problems.
 
     how: what the player does, as a part of a sentence.
     """
     actions = problem.actions
-    if actions.n is not None or problem.n_states is not None or problem.low is None or not problem.stationary:
+    if problem.n_states is not None or problem.low is None or not problem.stationary:
         return None
     why = f"states are vectors of {len(problem.low)} and actions {actions}; {how}, {LIFE} steps ahead, and a reset is "
     why += f"charged {CHARGE:g}, twice the most that these can earn"
-    if len(problem.low) > SENSORS or actions.size > JOINTS:
+    if len(problem.low) > SENSORS or (isinstance(actions, Box) and actions.size > JOINTS):
         why += f"; it was tried up to {SENSORS} and {JOINTS} numbers, and beyond expect long pauses and more resets"
-    if beyond_search(problem) and not networks_installed():
-        why += f"; for networks that take over, {NETWORKS}"
+    if isinstance(actions, Box) and for_networks(problem) and not networks_installed():
+        why += f"; for networks, which earn more there, {NETWORKS}"
     return Suited(rank, why, Partner("constant-penalty", "realised", {"C": CHARGE}), dict(MACHINE))
 
 
@@ -76,9 +78,9 @@ def networks_installed() -> bool:
     return all(find_spec(name) is not None for name in ("jax", "optax"))
 
 
-def beyond_search(problem: Problem) -> bool:
-    """Whether states are so long that a search in a fitted model takes long, and networks that take over may pay."""
-    return problem.low is not None and len(problem.low) > SENSORS
+def for_networks(problem: Problem) -> bool:
+    """Whether states are so long that a linear policy found in a fitted model earns little, and networks may pay."""
+    return problem.low is not None and len(problem.low) > LONG_STATE
 
 
 def features_words(dimension: int, pooled: bool) -> str:

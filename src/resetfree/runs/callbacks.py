@@ -82,7 +82,7 @@ class EvaluateEvery:
     >>> watch = EvaluateEvery(100, episodes=50)
     >>> run = rf.learn("grid-v0", episodes=300, seed=1, callbacks=[watch])
     >>> [(k, round(found.mean, 2), found.resets) for k, found in watch.results]
-    [(100, 0.56, 0), (200, 0.56, 0), (300, 0.56, 0)]
+    [(100, 0.58, 0), (200, 0.58, 0), (300, 0.58, 0)]
     """
 
     def __init__(
@@ -144,8 +144,8 @@ class LogEvery:
 
     >>> import resetfree as rf
     >>> run = rf.learn("grid-v0", episodes=100, seed=1, callbacks=[LogEvery(50)])
-    episode 50 of 100: 6 resets in the last 50, reward 5.44 per episode
-    episode 100 of 100: 0 resets in the last 50, reward 8.00 per episode
+    episode 50 of 100: 3 resets in the last 50, reward 2.07 per episode
+    episode 100 of 100: 0 resets in the last 50, reward 6.84 per episode
     """
 
     def __init__(self, n: int = 100, to: Callable[[str], object] = print) -> None:

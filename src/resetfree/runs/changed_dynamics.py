@@ -48,7 +48,7 @@ class Bets:
         return top + log(sum(exp(one - top) for one in self._logs) / len(self._logs)) >= -log(ALARM)
 
 
-class Watch(Protocol):
+class DynamicsWatch(Protocol):
     """A test of episodes as they are played."""
 
     def __call__(self, episode: Episode) -> str:
@@ -72,7 +72,7 @@ class FiniteWatch:
         return [((h if self._layered else 0, states[h], actions[h]), states[h + 1]) for h in moved]
 
     def __call__(self, episode: Episode) -> str:
-        """See `Watch`; each pair is tested once, when it is first taken again."""
+        """See `DynamicsWatch`; each pair is tested once, when it is first taken again."""
         for pair, after in self._steps(episode):
             led = self._led.get(pair)
             if led is None or pair in self._tested or (n := sum(led.values())) < LEAST_TRIES:
@@ -132,7 +132,7 @@ class VectorWatch:
         return float(np.median(np.sqrt((y**2).mean(axis=1))))
 
     def __call__(self, episode: Episode) -> str:
-        """See `Watch`."""
+        """See `DynamicsWatch`."""
         error = self._error(episode)
         if error is None or len(self._errors) < LEAST_EPISODES // 2:
             return ""
@@ -154,7 +154,7 @@ def _moves(one: Episode) -> tuple[Floats, Any, Floats]:
     return states[:n], one.actions[:n], states[1 : n + 1]
 
 
-def watch_for(episodes: Sequence[Episode], problem: Problem) -> Watch | None:
+def watch_for(episodes: Sequence[Episode], problem: Problem) -> DynamicsWatch | None:
     """The test for a problem and the data that a run began with; None if they are too few, or states are neither."""
     moved = [one for one in episodes if min(len(one.actions), len(one.states) - 1) > 0]
     if problem.n_states is not None:

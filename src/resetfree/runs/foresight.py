@@ -92,7 +92,9 @@ def foresight(columns: Mapping[str, NDArray[Any]], how: Prediction) -> Foresight
     reset = np.asarray(columns["reset"], dtype=np.bool_)
     realised, total = int(reset.sum()), predicted_resets(columns, how)
     if not len(total) or not np.isfinite(total[-1]):
-        return Foresight(how, None, realised, None, None, None)
+        return Foresight(
+            meant=how, predicted=None, realised=realised, verdict=None, with_reset=None, without_reset=None
+        )
     predicted, p = float(total[-1]), np.asarray(columns["v_c_hat"], dtype=np.float64)
     verdict: Literal["too low", "too high"] | None = None
     if predicted > resets_upper(realised, SHOWN):

@@ -19,7 +19,7 @@ from resetfree.core.arguments import whole
 from resetfree.core.errors import RunError
 from resetfree.game.contract import MOST_EPISODES, DualPlayer, PrimalPlayer
 from resetfree.players import current_settings
-from resetfree.problems.blueprint import model_from
+from resetfree.problems.blueprint import describe, model_from
 from resetfree.problems.registry import PROBLEMS
 from resetfree.problems.world import World, find_world
 from resetfree.runs.data.dataset_loading import taught_again, taught_anew
@@ -101,7 +101,7 @@ def learn(
     >>> import resetfree as rf
     >>> run = rf.learn("grid-v0", episodes=50, seed=1)
     >>> len(run), int(run.realised_resets[-1]), round(float(run.resets[-1]))
-    (50, 6, 4)
+    (50, 3, 3)
     """
     request = RunRequest.of(problem, {"primal": primal, "dual": dual, **options})
     if request.where.resume and "seed" not in options and request.where.path is not None:
@@ -163,10 +163,19 @@ def _create(request: RunRequest, setup: Setup, file: Path | None) -> OpenRun:
 
 
 def _today(spec: dict[str, Any], setup: Setup) -> dict[str, Any]:
-    """The spec of a file, the settings of its players under the names of today."""
+    """The spec of a file, the settings of its players under the names of today; those that are new have defaults."""
     players = {"primal": setup.primal, "dual": setup.dual}
-    named = {role: current_settings(player, spec[role]["settings"]) for role, player in players.items()}
+    named = {
+        role: {**_defaults(player), **current_settings(player, spec[role]["settings"])}
+        for role, player in players.items()
+    }
     return {**spec, **{role: {**spec[role], "settings": own} for role, own in named.items()}}
+
+
+def _defaults(player: Any) -> dict[str, Any]:
+    """The settings of a player that it has by default; they may be newer than the file."""
+    known = dataclasses.fields(player) if dataclasses.is_dataclass(player) else ()
+    return {one.name: describe(one.default) for one in known if one.default == getattr(player, one.name)}
 
 
 def _reopen(request: RunRequest, world: World, ledger: Ledger, timing: dict[str, Any] | None) -> OpenRun | Run:

@@ -182,6 +182,9 @@ def _chosen(world: World, who: Who, before: Mapping[str, Any] | None) -> _Chosen
         known = who.B is not None or world.mdp is not None
         found = choose(world.problem, discover("primal").own, bound_known=known, before=kept)
         primal, why, own, signal, partner = found.primal, found.why, found.settings, found.feedback, found.dual
+        if before is not None and kept == primal:  # with the settings that it was chosen with then
+            then = before["primal"]["settings"]
+            own = {**own, "primal": {name: then[name] for name in own.get("primal", {}) if name in then}}
         settings = _owned(world, who, found.primal, partner)
     else:
         other, mine = paired(primal, world.problem)

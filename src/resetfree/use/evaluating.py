@@ -192,7 +192,7 @@ def evaluate(
     >>> import resetfree as rf
     >>> mdp = rf.make("grid-v0")
     >>> policy = rf.learn(mdp, episodes=300, seed=1).policy
-    >>> found = evaluate(policy, mdp, episodes=500, seed=2)
+    >>> found = evaluate(policy, mdp, episodes=500, seed=3)
     >>> exact = rf.evaluate(mdp, policy.played())
     >>> found.interval[0] <= float(mdp.start @ exact.v_r) <= found.interval[1]
     True

@@ -43,7 +43,7 @@ class Predictor:
     >>> policy = rf.learn("grid-v0", episodes=200, seed=1).policy
     >>> action, state = policy.predict(0)
     >>> int(action), state
-    (4, (array([1]),))
+    (3, (array([1]),))
     """
 
     rule: Policy = field(repr=False)

@@ -11,10 +11,9 @@ from tests.players.neural.small_networks import Target
 
 from resetfree.game.contract import Plan, Round
 from resetfree.players import make_player
-from resetfree.players.model_based.choice_search import LinearScores
+from resetfree.players.model_based.linear_scores import LinearScores
 from resetfree.players.model_based.machine_search import LONG, NOTHING
 from resetfree.players.model_based.model_search import ModelSearch
-from resetfree.players.neural.network_search import NetworkSearchState
 from resetfree.players.tabular.mirror import values
 from resetfree.players.testing import trial_problems as trial
 from resetfree.problems.contract import Episode
@@ -127,13 +126,6 @@ def test_policies_are_compared_by_value() -> None:
     one = LinearScores(np.ones((2, 3)), np.zeros(2))
     assert one.same(LinearScores(np.ones((2, 3)), np.zeros(2)))
     assert not one.same(LinearScores(np.ones((2, 3)), np.ones(2)))
-
-
-@pytest.mark.parametrize(("decided", "other"), [(7, False), (8, True)])
-def test_networks_know_which_decision_a_plan_is_older_than(decided: int, other: bool) -> None:
-    state = NetworkSearchState.__new__(NetworkSearchState)
-    state.decisions = np.array([[3, 0], [decided, 3]])
-    assert state.decided_since(7) is other
 
 
 def test_a_mirror_step_is_made_from_the_newest_policy() -> None:

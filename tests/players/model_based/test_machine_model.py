@@ -18,7 +18,7 @@ from resetfree.players.model_based.machine_model import (
     learned_caution,
     rollout,
 )
-from resetfree.players.model_based.machine_search import SAVABLE, MachineSearch, _starts
+from resetfree.players.model_based.machine_search import SAVABLE, Candidate, MachineSearch, _starts
 from resetfree.players.model_based.reset_classifier import ResetClassifier, fit_classifier, walls
 from resetfree.players.model_based.smooth_regression import Draws, draw_functions
 
@@ -207,23 +207,23 @@ def search(model: MachineModel, **changes: Any) -> MachineSearch:
 def test_a_policy_found_in_the_model_stands_in_the_world() -> None:
     """After two falls; the machine then stands for 1,000 steps from ten starts."""
     model = fitted(falls=2)
-    found = search(model).best(np.zeros((1, 3)), living=False)
+    found = search(model).best(Candidate(np.zeros((1, 3))), living=False).theta
     starts = np.random.default_rng(9).uniform(-0.1, 0.1, size=(10, 2))
     assert [life(found, model, s) for s in starts] == [1000] * 10
 
 
 def test_a_policy_that_lives_is_kept_while_the_model_is_wrong_about_it() -> None:
-    model = fitted()
-    assert search(model).best(AWAY, living=True) is AWAY  # it lives, and the model says that it falls
-    assert search(model).best(AWAY, living=False) is not AWAY  # it fell, as the model says
-    better = search(model).best(BACK, living=True)  # the model is right about it, and may improve it
+    model, away = fitted(), Candidate(AWAY)
+    assert search(model).best(away, living=True) is away  # it lives, and the model says that it falls
+    assert search(model).best(away, living=False) is not away  # it fell, as the model says
+    better = search(model).best(Candidate(BACK), living=True).theta  # the model is right about it, and may improve it
     found_value = rollout(model, np.stack([BACK, better]), model.scaling(np.full((4, 2), 0.05)), np.zeros((60, 4, 2)))
     assert found_value.value(200.0)[1] > found_value.value(200.0)[0] - 1.0
 
 
 def test_the_same_search_finds_the_same() -> None:
     model = fitted()
-    one, two = (search(model, rounds=3).best(BACK, living=False) for _ in range(2))
+    one, two = (search(model, rounds=3).best(Candidate(BACK), living=False).theta for _ in range(2))
     np.testing.assert_array_equal(one, two)
 
 
@@ -280,7 +280,7 @@ def test_constants_are_used(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the gate open a living policy is replaced on a wrong model; without room beyond, steps are those seen."""
     if name == "TRUSTED":
         monkeypatch.setattr(machine_search, "TRUSTED", 1.0)
-        assert search(fitted()).best(AWAY, living=True) is not AWAY
+        assert search(fitted()).best(Candidate(AWAY), living=True).theta is not AWAY
     else:
         wide = fitted()
         monkeypatch.setattr(machine_model, "BEYOND", 0.0)
@@ -289,5 +289,5 @@ def test_constants_are_used(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_policy_without_measure_is_not_searched_around() -> None:
     """As a crafted file may hold one: the search begins from nothing instead of ending in an error of its library."""
-    found = search(fitted(), rounds=2).best(np.full((1, 3), 1e308), living=False)
-    assert np.abs(found).max() < machine_search.STEEPEST
+    found = search(fitted(), rounds=2).best(Candidate(np.full((1, 3), 1e308)), living=False)
+    assert np.abs(found.theta).max() < machine_search.STEEPEST

@@ -17,16 +17,24 @@ from resetfree.players.model_based.machine_model import (
     SHARPNESS,
     Forecast,
     MachineModel,
+    RolloutRules,
     learned_caution,
     rollout,
     value_and_gradient,
 )
-from resetfree.players.model_based.machine_search import AT_REST, LONGER, MachineSearch, unscaled_policy
+from resetfree.players.model_based.machine_search import (
+    AT_REST,
+    LONGER,
+    Candidate,
+    MachineSearch,
+    late_counts,
+    unscaled_policy,
+)
 from resetfree.players.model_based.reset_classifier import ResetClassifier
 from resetfree.players.model_based.smooth_regression import Draws
 from resetfree.problems.action_spaces import Box
 from resetfree.problems.features.scaling import Scaling
-from resetfree.problems.tanh_policy import no_policy
+from resetfree.problems.tanh_policy import TanhPolicy, no_policy
 
 Floats = NDArray[np.float64]
 NEVER = 1 / (1 + np.exp(SHARPNESS))  # the probability of a reset in the gradient, where the judge knows of none
@@ -171,16 +179,17 @@ def dear_motor() -> MachineModel:
 def test_doing_nothing_is_one_of_the_policies_that_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is the best of this machine, which random weights never are; and as a policy it does nothing, not anything."""
     monkeypatch.setattr(MachineSearch, "_polished", lambda self, theta, *rest: theta)
-    found = search(dear_motor()).best(np.ones((1, 2)), living=False)
-    assert (found == AT_REST).all()
-    policy = unscaled_policy(found, Scaling(np.zeros(1), np.ones(1)), no_policy(Box(np.array([2.0]), 4.0), 1))
+    found = search(dear_motor()).best(Candidate(np.ones((1, 2))), living=False)
+    assert (found.theta == AT_REST).all()
+    policy = unscaled_policy(*found, Scaling(np.zeros(1), np.ones(1)), no_policy(Box(np.array([2.0]), 4.0), 1))
+    assert isinstance(policy, TanhPolicy)
     assert policy.act(0, np.array([0.7]), np.array([0.9]))[0] == pytest.approx(3.0)
 
 
 def test_the_policy_that_is_played_is_one_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MachineSearch, "_polished", lambda self, theta, *rest: theta)
     model = machine([0.0, 0.0, 0.1], [0.0, -1.0, 0.0], 0.0)  # earns -z: to push down is best, harder than a search does
-    played = np.array([[0.0, -50.0]])
+    played = Candidate(np.array([[0.0, -50.0]]))
     assert search(model).best(played, living=False) is played
 
 
@@ -192,8 +201,7 @@ def test_where_lives_end_early_more_policies_are_compared(
     model = replace(dear_motor(), reset_classifier=ResetClassifier(np.array([judged, 0.0, 0.0])), caution=0.0)
     plan, tells = search(model), []
     monkeypatch.setattr(CMA, "tell", lambda self, told: tells.append(len(told)))
-    evolved = CMA(np.ones(2), 0.5, seed=1, population_size=6)
-    plan._evolved(evolved, 3, (1, 2), plan.starts, np.zeros((20, 3, 1)))
+    plan._evolved(Candidate(np.ones((1, 2))), 0.5, 3, 0, plan.starts, np.zeros((20, 3, 1)))
     assert tells == [6] * generations
 
 
@@ -201,9 +209,10 @@ def polish(model: MachineModel, theta: Floats) -> tuple[Floats, float]:
     """What the gradient makes of theta, and how much more it is worth."""
     plan = search(model)
     lives = plan.starts, np.random.default_rng(0).normal(size=(20, 3, 1))
-    before = float(rollout(model, theta[None], *lives).value(9.0)[0])
-    found = plan._polished(theta, before, *lives)
-    return found, float(rollout(model, found[None], *lives).value(9.0)[0]) - before
+    rules = RolloutRules(None, late_counts(20))
+    before = float(rollout(model, theta[None], *lives, rules).value(9.0)[0])
+    found = plan._polished(Candidate(theta), before, *lives).theta
+    return found, float(rollout(model, found[None], *lives, rules).value(9.0)[0]) - before
 
 
 def test_the_gradient_improves_a_policy() -> None:
@@ -217,7 +226,7 @@ def test_the_gradient_improves_a_policy() -> None:
 def test_a_policy_that_the_gradient_makes_worse_is_kept(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As where the judge's yes or no differs from the smooth function whose gradient it is."""
 
-    def misled(model: MachineModel, theta: Floats, *lives: Any) -> tuple[float, Floats]:
+    def misled(model: MachineModel, theta: Floats, *lives: Any, rules: Any) -> tuple[float, Floats]:
         goal = 3.0 if wrong == "far" else 0.5
         return -float(((theta - goal) ** 2).sum()), -2.0 * (theta - goal)
 
@@ -231,7 +240,7 @@ def test_a_policy_that_the_gradient_makes_worse_is_kept(wrong: str, monkeypatch:
 def test_the_gradient_is_taken_oftener_of_many_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     taken = []
 
-    def never_done(model: MachineModel, theta: Floats, *lives: Any) -> tuple[float, Floats]:
+    def never_done(model: MachineModel, theta: Floats, *lives: Any, rules: Any) -> tuple[float, Floats]:
         taken.append(theta)
         valley = np.arange(1.0, theta.size + 1.0).reshape(theta.shape) ** 4
         return -float(np.cosh(theta - 3.0).sum() + (valley * theta**2).sum()), -(
@@ -243,6 +252,6 @@ def test_the_gradient_is_taken_oftener_of_many_weights(monkeypatch: pytest.Monke
     counts = []
     for size in (12, 60, 200):
         taken.clear()
-        search(dear_motor())._polished(np.ones((1, size)), 0.0, np.zeros((3, 1)), np.zeros((20, 3, 1)))
+        search(dear_motor())._polished(Candidate(np.ones((1, size))), 0.0, np.zeros((3, 1)), np.zeros((20, 3, 1)))
         counts.append(len(taken))
     assert 15 <= counts[0] <= 17 < 30 <= counts[1] <= 32 < 40 <= counts[2] <= 42

@@ -15,7 +15,15 @@ from resetfree.core.state import load
 from resetfree.game.contract import Plan, Round
 from resetfree.players.model_based import machine_search
 from resetfree.players.model_based.machine_model import Forecast
-from resetfree.players.model_based.machine_search import GAIN, GENTLE, LONG, LOSS, NOTHING, MachineSearchState
+from resetfree.players.model_based.machine_search import (
+    GAIN,
+    GENTLE,
+    LONG,
+    LOSS,
+    NOTHING,
+    Candidate,
+    MachineSearchState,
+)
 from resetfree.players.model_based.model_search import ModelSearch
 from resetfree.players.testing.trial_problems import snapshot
 from resetfree.problems.contract import Episode
@@ -31,13 +39,20 @@ def fresh() -> MachineSearchState:
     return state
 
 
+def first_policy() -> TanhPolicy:
+    first = fresh().policy
+    assert isinstance(first, TanhPolicy)
+    return first
+
+
 def policy(weight: float) -> TanhPolicy:
-    return replace(fresh().policy, weight=np.full_like(fresh().policy.weight, weight))
+    first = first_policy()
+    return replace(first, weight=np.full_like(first.weight, weight))
 
 
 def lived(reward: float, *, reset: bool = False) -> Episode:
     """An episode with the same reward in every step."""
-    first = fresh().policy
+    first = first_policy()
     size, actions = first.weight.shape[1], np.zeros((STEPS, len(first.low)))
     return Episode(
         np.zeros((STEPS + 1, size)), actions, np.full(STEPS, reward), reset, None if reset else np.zeros(size)
@@ -145,7 +160,7 @@ def test_what_is_proven_follows_a_plain_account_of_lives(lives: list[tuple[int, 
 
 
 def test_first_actions_are_small_ones_around_the_middle() -> None:
-    first = fresh().policy
+    first = first_policy()
     drawn = np.array([first.act(1, np.zeros(2), np.full(len(first.low), u)) for u in (0.0, 0.5, 1.0)])
     middle, half = (first.low + first.high) / 2.0, (first.high - first.low) / 2.0
     np.testing.assert_allclose(drawn, [middle - GENTLE * half, middle, middle + GENTLE * half])
@@ -166,10 +181,10 @@ def test_more_reward_is_more_than_imagined_resets_can_explain(
     planning = 50
     search = machine_search.MachineSearch(None, np.zeros((3, 1)), 200.0, planning, 4, 1, 0)  # type: ignore[arg-type]
     earned, fallen = (np.repeat(np.array(part)[:, None], 3, axis=1) for part in (np.array(reward) * planning, reset))
-    told = Forecast(earned, fallen)
-    monkeypatch.setattr(machine_search, "rollout", lambda *given: told)
+    told = iter([Forecast(earned[:1], fallen[:1]), Forecast(earned[1:], fallen[1:])])
+    monkeypatch.setattr(machine_search, "rollout", lambda *given: next(told))
     new, old = np.ones((1, 2)), np.zeros((1, 2))
-    assert search._earns_more(new, old, np.zeros((3, 1)), np.zeros((planning, 3, 1))) is more
+    assert search._earns_more(Candidate(new), Candidate(old), np.zeros((3, 1)), np.zeros((planning, 3, 1))) is more
 
 
 @pytest.mark.parametrize(("began", "rate"), [(1, 0.4), (10**6, 0.4), (0, 1.5), (0, -0.5), (0, float("nan"))])

@@ -14,21 +14,12 @@ from resetfree.problems.stepping import Step
 SOFT: dict[str, Any] = {"hidden": 16, "batch": 16, "learning_rate": 3e-3, "learning_starts": 10}
 LATEST: dict[str, Any] = {"hidden": 16, "batch": 10, "steps": 20, "learning_rate": 1e-2}
 MODEL_BASED = {**SOFT, "members": 2, "model_hidden": 16, "n_rollouts": 256, "rollout_length": 2, "gradient_steps": 1}
-# Networks take over after 60 steps without a fall, and decide anew after 40.
-TAKEN_OVER: dict[str, Any] = {
-    **{"planning": 20, "population": 8, "rounds": 6, "proof": 60, "trial": 40, "members": 2, "hidden": 16},
-    **{
-        "batch": 16,
-        "actor_hidden": 8,
-        "critic_hidden": 8,
-        "valuations": 5,
-        "gradient_steps": 5,
-        "rollout_length": 10,
-        "n_rollouts": 8,
-    },
+SEARCH: dict[str, Any] = {
+    **{"members": 2, "hidden": 16, "batch": 16, "model_steps": 0.1, "actor_hidden": 8, "gradient_steps": 0.02},
+    **{"n_rollouts": 4, "rollout_length": 4, "samples": 8, "rounds": 1},
 }
 SMALL: dict[str, dict[str, Any]] = {
-    **{"sac": SOFT, "sac-lagrangian": SOFT, "ppo": LATEST, "mbpo": MODEL_BASED, "neural-search": TAKEN_OVER}
+    **{"sac": SOFT, "sac-lagrangian": SOFT, "ppo": LATEST, "mbpo": MODEL_BASED, "neural-search": SEARCH}
 }
 
 

@@ -15,7 +15,7 @@ from resetfree.players.neural.mbpo import (
     LEAST_LOG_VARIANCE,
     LEAST_SCALE,
     MBPO,
-    Scales,
+    ModelScales,
     fall_odds,
     fit,
     fresh_ensemble,
@@ -24,12 +24,12 @@ from resetfree.players.neural.mbpo import (
     rollout,
     scales_of,
 )
-from resetfree.players.neural.networks import Batch, replayed, uniform_layers
+from resetfree.players.neural.networks import Minibatch, replayed, uniform_layers
 from resetfree.players.testing.trial_problems import PUSH, played
 from resetfree.problems.contract import simulate
 from resetfree.problems.tanh_policy import no_policy
 
-UNIT = Scales(*(np.asarray(one, dtype=np.float32) for one in (0, 1, 1, -9, 9, 0, 1, -9, 9, 0)))
+UNIT = ModelScales(*(np.asarray(one, dtype=np.float32) for one in (0, 1, 1, -9, 9, 0, 1, -9, 9, 0)))
 
 
 def always(*members: list[float]) -> Any:
@@ -46,7 +46,7 @@ def actor() -> Any:
 
 def test_the_loss_by_hand() -> None:
     """One member says that nothing changes, with variance 1 (as far as it may), and a fall with probability 1/2."""
-    batch = Batch(*(np.asarray(one, dtype=np.float32)[None] for one in ([[1, 2]], [[0.5]], [3], [[1.5, 2]], [1])))
+    batch = Minibatch(*(np.asarray(one, dtype=np.float32)[None] for one in ([[1, 2]], [[0.5]], [3], [[1.5, 2]], [1])))
     model = always([0, 0, 0, 0, 0, 0, 0])
     _, log = moves(model, batch.state, batch.action, UNIT)
     assert 0.0 > float(log[0, 0, 0]) > -1.0  # bounded from above, smoothly
@@ -55,10 +55,10 @@ def test_the_loss_by_hand() -> None:
     assert float(moves(always([0, 0, 0, -99, -99, -99, 0]), *batch[:2], UNIT)[1].min()) >= LEAST_LOG_VARIANCE
 
 
-def lives(model: Any, ahead: int = 3) -> Batch:
+def lives(model: Any, ahead: int = 3) -> Minibatch:
     starts = np.array([[0.5, 0.0], [-0.5, 0.0]] * 50, dtype=np.float32)
     tree, zero = {"actor": actor(), "model": model}, np.uint32(0)
-    return Batch(*rollout(tree, starts, seed=zero, first=zero, scales=UNIT, rollout_length=ahead))
+    return Minibatch(*rollout(tree, starts, seed=zero, first=zero, scales=UNIT, rollout_length=ahead))
 
 
 def test_imagined_steps_follow_each_other() -> None:
@@ -91,7 +91,7 @@ def test_imagined_states_stay_near_what_was_seen() -> None:
 
 def test_scales_by_hand() -> None:
     s, next_state = np.array([[0.0, 1.0], [2.0, 1.0]]), np.array([[1.0, 1.0], [5.0, 1.0]])
-    found = scales_of(Batch(s, np.zeros((2, 1)), np.array([0.0, 1.0]), next_state, np.array([0.0, 1.0])))
+    found = scales_of(Minibatch(s, np.zeros((2, 1)), np.array([0.0, 1.0]), next_state, np.array([0.0, 1.0])))
     assert found.centre.tolist() == [1.0, 1.0]
     np.testing.assert_allclose(found.scale, [1.0, LEAST_SCALE])
     np.testing.assert_allclose(found.change, [1.0, LEAST_SCALE])

@@ -13,11 +13,11 @@ from tests.players.neural.small_networks import Target, episode, feed, small
 from resetfree.core import state as saving
 from resetfree.core.errors import InvalidInput
 from resetfree.players.dual.penalties import ConstantPenalty
-from resetfree.players.neural.networks import Batch, forward
+from resetfree.players.neural.networks import Minibatch, forward
 from resetfree.players.neural.ppo import (
     PPO,
     Clipping,
-    Played,
+    PlayedSteps,
     advantages,
     clipped_loss,
     fresh_policy_gradient,
@@ -42,7 +42,7 @@ REWARD, VALUE, AFTER = np.array([1.0, 0.0, 2.0]), np.array([3.0, 4.0, 5.0]), np.
 def test_advantages_by_hand(dead: list[int], last: int, expected: list[float]) -> None:
     follows = np.arange(3) < 2
     follows[last] = False
-    seen = Batch(None, None, REWARD, None, np.array(dead, dtype=float))
+    seen = Minibatch(None, None, REWARD, None, np.array(dead, dtype=float))
     found = advantages(seen, VALUE, AFTER, follows, gamma=0.9, gae_lambda=0.5)
     np.testing.assert_allclose(found, expected)
 
@@ -54,7 +54,7 @@ def test_the_loss_by_hand() -> None:
     s, x = np.array([[0.1, 0.2], [0.3, 0.4]], dtype=np.float32), np.array([[0.5], [-1.0]])
     now = -0.5 * x[:, 0] ** 2 - 0.5 * np.log(2 * np.pi)
     value = forward(networks["value"], s, np.tanh)[:, 0]
-    steps = Played(s, x, now - np.array([0.5, -0.5]), np.array([3.0, 1.0]), value + np.array([0.0, 2.0]))
+    steps = PlayedSteps(s, x, now - np.array([0.5, -0.5]), np.array([3.0, 1.0]), value + np.array([0.0, 2.0]))
     gain = 1.0 / np.sqrt(2.0)
     policy = -(min(exp(0.5), 1.2) * gain + min(exp(-0.5) * -gain, 0.8 * -gain)) / 2
     entropy = 0.5 * np.log(2 * np.pi) + 0.5

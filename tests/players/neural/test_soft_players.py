@@ -12,7 +12,7 @@ from tests.players.neural.small_networks import Target, episode, feed, small
 
 from resetfree.game.replay_buffer import empty_buffer
 from resetfree.players.dual.penalties import ConstantPenalty
-from resetfree.players.neural.networks import Batch, forward, rectified, replayed
+from resetfree.players.neural.networks import Minibatch, forward, rectified, replayed
 from resetfree.players.neural.sac import SAC, TOGETHER, Learning, improve, squashed_log, target, td_targets
 from resetfree.players.neural.sac_lagrangian import SACLagrangian
 from resetfree.players.testing.trial_problems import PUSH, Plane, played
@@ -47,7 +47,7 @@ def test_targets_by_hand() -> None:
     critics[0][1][1], costs[0][1][1] = 3.0, 0.5
     tree = {"actor": constant(0.0, outputs=2), "late_critics": critics, "late_costs": costs}
     tree["log_alpha"] = jnp.log(0.5)
-    batch = Batch(np.zeros((2, 2)), np.zeros((2, 1)), np.array([1.0, -7.0]), np.zeros((2, 2)), np.array([0.0, 1.0]))
+    batch = Minibatch(np.zeros((2, 2)), np.zeros((2, 1)), np.array([1.0, -7.0]), np.zeros((2, 2)), np.array([0.0, 1.0]))
     x = 0.6
     density = -0.5 * x**2 - 0.5 * np.log(2 * np.pi) - np.log(1 - np.tanh(x) ** 2)
     noise = jnp.full((2, 1), x)
@@ -118,7 +118,7 @@ def test_steps_are_the_same_however_they_are_grouped_and_each_has_noise_of_its_o
         state.rows.add(episode(k == 3))
     tree, draw = player.prepare(state, state.taken(), 2)
     batches = draw((TOGETHER, player.batch))
-    later = Batch(*(np.roll(field, -1, axis=0) for field in batches))
+    later = Minibatch(*(np.roll(field, -1, axis=0) for field in batches))
     numbers: dict[str, Any] = {"seed": np.uint32(7), "lam": np.float32(0.0), "how": Learning(*map(np.float32, HOW))}
     once = improve(tree, batches, count=np.int32(2), first=np.uint32(5), **numbers)
     first = improve(tree, batches, count=np.int32(1), first=np.uint32(5), **numbers)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from resetfree.game.contract import Plan, PrimalPlayer, Round
-from resetfree.players.model_based.choice_search import LinearScores
+from resetfree.players.model_based.linear_scores import LinearScores
 from resetfree.problems.contract import Problem, State
 
 

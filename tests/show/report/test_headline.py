@@ -49,7 +49,7 @@ def test_one_run_in_one_sentence(files: Files, tmp_path: Path) -> None:
     assert tiles(page)[:2] == [str(resets), f"{earned:.3g}"]
     assert tiles(page)[2] == "≤ 18", "what is proved on every path"
     best = run.solution.value[run.columns["s1"][-EPISODES // 10 :]].mean()
-    share = re.search(r"([\d.]+) % of what the best policy", page.text)
+    share = re.search(r"([\d.]+) % of what is possible from there within an episode", page.text)
     assert share is not None
     assert float(share[1]) == pytest.approx(100 * earned / best, abs=0.051)
 

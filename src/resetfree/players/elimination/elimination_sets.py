@@ -12,16 +12,19 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from resetfree.core.arrays import Bools
+from resetfree.core.arrays import Bools, Floats
 from resetfree.core.compiled import jit
 from resetfree.core.settings import NonNegative, Probability
 from resetfree.core.state import require, within
 from resetfree.game.capabilities import Proof
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
+from resetfree.players.elimination.long_run import CONTENT, LongRun, Objective
 from resetfree.players.requirements import check_episodes
 from resetfree.players.tabular.count_players import (
     BERNSTEIN,
     HOEFFDING,
+    NOTHING_AHEAD,
+    Ahead,
     Bonus,
     CountState,
     Ties,
@@ -69,10 +72,27 @@ class EliminationState:
     data: CountState
     allowed: Bools  # [1 or H, S, A]: one for a life without end, or one per step of an episode
     endless: bool = field(metadata={"saved": False})  # not visible from the number of layers if H = 1
+    long_run: tuple[LongRun, ...] = field(default=(), kw_only=True)  # one, if plans look beyond the episode
+
+    @property
+    def ahead(self) -> Ahead:
+        """What plans count of all that follows the episode."""
+        if not self.long_run:
+            return NOTHING_AHEAD
+        (one,) = self.long_run
+        return Ahead(one.after, one.most, self.toll(), one.again)
 
     def plan(self, s1: State, bonus: Bonus) -> Plan:
         """The optimistic plan inside the allowed actions."""
-        return self.data.plan(s1, bonus, self.allowed)
+        return self.data.plan(s1, bonus, self.allowed, ahead=self.ahead)
+
+    def within(self) -> Bools:
+        """The actions inside which plans usually are: all that are allowed."""
+        return self.allowed
+
+    def toll(self) -> Floats:
+        """[L, S, A] what it costs to try a pair for the first time, or [0, 0, 0]: nothing."""
+        return np.full(self.data.tried.shape, CONTENT * self.long_run[0].most)
 
     def learn(self, round: Round) -> bool:
         """Count the round; the sets change only with a new edge or a new reset state: returns whether there was one."""
@@ -184,6 +204,7 @@ class EliminationPlayer(PrimalPlayer[EliminationState | LargeEliminationState]):
     ties: Ties = "learned"
     noise: NonNegative = 0.0
     p: Probability = 0.05
+    objective: Objective = "episode"
 
     def init(self, problem: Problem, episodes: int, seed: int) -> EliminationState | LargeEliminationState:
         """No data yet: every action can be safe."""
@@ -191,19 +212,29 @@ class EliminationPlayer(PrimalPlayer[EliminationState | LargeEliminationState]):
         pooled = problem.stationary if self.pooled is None else self.pooled
         log_term, noise = self._log_term(problem, episodes, pooled), noise_of(problem, self.noise, self.width)
         data = begin(problem, self.name, pooled, self.ties, log_term, noise=noise, seed=seed)
-        return no_sets(data, problem, is_endless(problem, self.pooled))
+        state = no_sets(data, problem, is_endless(problem, self.pooled))
+        if self.objective == "long-run" and isinstance(state, EliminationState):
+            state.long_run = (LongRun.nothing(problem, state.data),)
+        return state
 
     def plan(self, state: EliminationState | LargeEliminationState, s1: State, lam: float) -> Plan:
         """The optimistic plan inside the allowed actions, whose estimated cost is zero under any multiplier."""
         multiplier(state.data, lam, False)
-        return state.plan(s1, Bonus(self._form, state.data.log_term, state.data.noise, 0.0, 0.0))
+        plan = state.plan(s1, self._bonus(state.data))
+        return plan if self.objective == "episode" else plan._replace(upper=float("nan"))
 
     def update(
         self, state: EliminationState | LargeEliminationState, round: Round
     ) -> EliminationState | LargeEliminationState:
         """Count the steps; after a new edge or a new reset state compute again which actions can be safe."""
         state.learn(round)
+        if isinstance(state, EliminationState):
+            for one in state.long_run:
+                one.learn(state.data, state.within(), self._bonus(state.data), state.ahead, round)
         return state
+
+    def _bonus(self, data: CountState | LargeCounts) -> Bonus:
+        return Bonus(self._form, data.log_term, data.noise, 0.0, 0.0)
 
     def proof(self, problem: Problem) -> Proof:
         """Of its optimism: rewards no noisier than the width counts on."""

@@ -402,5 +402,13 @@ def filled(data: CountState, landings: Landings, visited: Bools) -> tuple[Counts
     moved[pairs] = seen[pairs].sum(axis=1)
     times[pairs] = moved[pairs]
     earned[pairs] = usual * times[pairs]
-    counts = Counts(times, earned, moved, successor, seen, data.known, data.known_last)
+    counts = Counts(
+        tried=times,
+        earned=earned,
+        moved=moved,
+        successor=successor,
+        seen=seen,
+        known=data.known,
+        known_last=data.known_last,
+    )
     return counts, usual * data.horizon

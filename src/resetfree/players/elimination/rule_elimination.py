@@ -38,6 +38,7 @@ LARGEST = 2_000_000  # pairs up to which `auto` takes it: beliefs are kept about
 LOOKED_AT = 4  # from when a test is due, one plan of so many looks whether it has something to gain
 LIVING = 0.2  # share of the most that an episode could earn from which on tests can wait longer
 FEARED, TRUSTED = 2, 5  # states in which an action fell, and in which another was tried and never fell
+TOLL = 5.0  # episodes that it may cost to try another pair before one that is believed to be fatal
 PATIENCE = 16  # a test of what is nearly certain waits at most so many times longer than one of what is not
 
 
@@ -153,11 +154,44 @@ class RuleState(EliminationState):
         self.alike = self.alike and (landings is None or all_alike(data))
         if landings is not None and self.alike and (news := self._search(s1, bonus, landings)) is not None:
             return news
-        plan = data.plan(s1, bonus, self.cautious)
+        plan = data.plan(s1, bonus, self.cautious, ahead=self.ahead)
         # Where moves are relative, a test waits for 4^(m + 1) episodes as long as there is a reward to live on.
-        opened = self._opened(s1, self.alike or (landings is not None and plan.upper < self._living()))
+        urgent = self.alike or (landings is not None and self._usual(plan) < self._living())
+        if self.long_run:
+            return self._test(s1, bonus, plan, urgent)
+        opened = self._opened(s1, urgent)
         test = plan if opened is None else data.plan(s1, bonus, opened)
         return test if test.upper > plan.upper + TIE else plan
+
+    def _test(self, s1: State, bonus: Bonus, plan: Plan, urgent: bool) -> Plan:
+        """The plan with the least suspect that has something to gain, if a test is due; else `plan`.
+
+        The least suspect of all may gain nothing, for ever, and would keep the others from being tested.
+        """
+        wait, found = self._wait(urgent), self.beliefs
+        if found is None or self.idle < wait or (self.idle - wait) % LOOKED_AT:
+            return plan
+        patience = PATIENCE if urgent else self.idle // wait
+        held = np.broadcast_to(found.fatal, self.allowed.shape)[self.allowed & ~self.cautious]
+        due = np.unique(held[(held <= patience * (1.0 - held)) | (patience >= PATIENCE)])
+
+        def opened(i: int) -> Plan:
+            return self.data.plan(s1, bonus, self.cautious | (self.allowed & (found.fatal <= due[i])), ahead=self.ahead)
+
+        low, high = 0, len(due) - 1
+        if high < 0 or (test := opened(high)).upper <= plan.upper + TIE:
+            return plan
+        while low < high:
+            middle = (low + high) // 2
+            if (less := opened(middle)).upper > plan.upper + TIE:
+                high, test = middle, less
+            else:
+                low = middle + 1
+        return test
+
+    def _wait(self, urgent: bool) -> int:
+        """How many episodes in a row must have tried no pair for the first time."""
+        return doubled(self.confirmed if urgent else 2 * self.confirmed + 2)
 
     def _search(self, s1: State, bonus: Bonus, landings: Landings) -> Plan | None:
         """The way to a new state, None if there is none."""
@@ -172,6 +206,20 @@ class RuleState(EliminationState):
                 return news
         return None
 
+    def within(self) -> Bools:
+        """See `EliminationState`: the cautious ones."""
+        return self.cautious
+
+    def toll(self) -> Floats:
+        """See `EliminationState`: what is suspected is tried later than what is not, and from farther away."""
+        usual = super().toll()
+        return usual if self.beliefs is None else usual + TOLL * self.data.horizon * self.beliefs.fatal
+
+    def _usual(self, plan: Plan) -> float:
+        """The value that a plan promises for an episode; where it looks beyond, on average."""
+        H = self.data.horizon
+        return plan.upper * H / (H + self.ahead.beyond)
+
     def _living(self) -> float:
         """What an episode must promise to be lived on: a share of one that always earns the most that was seen."""
         return LIVING * self.data.horizon * float(mean_pay(self.data).max())
@@ -182,7 +230,7 @@ class RuleState(EliminationState):
         It waits as many times longer as its odds say, at most PATIENCE times, unless it is urgent.
         """
         data, found = self.data, self.beliefs
-        wait = doubled(self.confirmed if urgent else 2 * self.confirmed + 2)
+        wait = self._wait(urgent)
         if found is None or self.idle < wait or (self.idle - wait) % LOOKED_AT:
             return None
         where = (int(s1), data.n_transitions, data.horizon, data.successor, data.seen, data.known)
@@ -263,7 +311,7 @@ class RuleElimination(TakesEpisodes, EliminationPlayer):
 
     moves: "pairs": danger is that of an action in a state. "relative": what actions do to the factors of a state in one
       place is used in others, and danger may belong to where they lead; the second bound is larger (docs/rules.md).
-    scale, width, pooled, ties, noise, p: see `support-elimination`.
+    scale, width, pooled, ties, noise, p, objective: see `support-elimination`.
 
     >>> import resetfree as rf
     >>> run = rf.learn("grid-v0", "rule-elimination", episodes=200)
@@ -283,6 +331,7 @@ class RuleElimination(TakesEpisodes, EliminationPlayer):
             plain.data,
             plain.allowed,
             plain.endless,
+            long_run=plain.long_run,
             idle=0,
             confirmed=0,
             begun=np.zeros(plain.data.tried.shape[1], dtype=np.bool_),
@@ -332,7 +381,7 @@ class RuleElimination(TakesEpisodes, EliminationPlayer):
             "the states are finite, with named coordinates: what was seen to lead to a reset is never done again, so "
             "resets are bounded on every path, and what the simplest rules that fit call fatal is held back"
         )
-        return Suited(1.25, why, cls.partner())
+        return Suited(1.25, why, cls.partner(), {"objective": "long-run"})
 
     def rule_bound(self, problem: Problem, fatal: Bools, episodes: int) -> float | None:
         """Bits of the rules that describe which pairs fall [L, S, A], and the tests of a run; None without rules."""

@@ -139,11 +139,15 @@ class SharedState(EliminationState):
 
     def plan(self, s1: State, bonus: Bonus) -> Plan:
         """The optimistic plan inside what is preferred; if a test is due and has something to gain, inside all."""
-        plan = self.data.plan(s1, bonus, self.preferred)
+        plan = self.data.plan(s1, bonus, self.preferred, ahead=self.ahead)
         if self.idle < doubled(PATIENCE * (1 + self.confirmed)) or np.array_equal(self.preferred, self.allowed):
             return plan
-        test = self.data.plan(s1, bonus, self.allowed)
+        test = self.data.plan(s1, bonus, self.allowed, ahead=self.ahead)
         return test if test.upper > plan.upper + TIE else plan
+
+    def within(self) -> Bools:
+        """See `EliminationState`: the preferred ones."""
+        return self.preferred
 
     def learn(self, round: Round) -> bool:
         """Count the round; what was tried although it is held back makes the next such try later, or sooner."""
@@ -180,7 +184,7 @@ class SharedElimination(TakesEpisodes, EliminationPlayer):
     if twins differ: which of the allowed actions is taken plays no part in the proof. Without twins (one task, pooled
     counts), and on problems that are too large for tables, it is support elimination.
 
-    scale, width, pooled, ties, noise, p: see `support-elimination`.
+    scale, width, pooled, ties, noise, p, objective: see `support-elimination`.
 
     >>> import resetfree as rf
     >>> [int(rf.learn("doors-v0", player, episodes=200).realised_resets[-1])
@@ -199,6 +203,7 @@ class SharedElimination(TakesEpisodes, EliminationPlayer):
             plain.data,
             plain.allowed,
             plain.endless,
+            long_run=plain.long_run,
             preferred=plain.allowed.copy(),
             idle=0,
             confirmed=0,
@@ -222,4 +227,4 @@ class SharedElimination(TakesEpisodes, EliminationPlayer):
             "the states are finite and no features are given: what was seen to lead to a reset is never done again, so "
             f"resets are bounded on every path, and what fell is held back at other {twins} until a test refutes it"
         )
-        return Suited(1.5, why, cls.partner())
+        return Suited(1.5, why, cls.partner(), {"objective": "long-run"})

@@ -14,9 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.arrays import Bools, Floats
+from resetfree.players.model_based.prizes import SOONER, Prize, expected_prize, prizes
 from resetfree.players.model_based.reset_classifier import NARROW, ResetClassifier, across_two, fit_classifier, walls
 from resetfree.players.model_based.smooth_regression import JUMP, LEAST_GAP, Basis, Draws, draw_functions
 from resetfree.problems.features.scaling import Scaling
+from resetfree.problems.tanh_policy import nearest_row
 
 FAR = 30.0  # z is clipped there: a model that diverges predicts nothing
 BEYOND = 0.25  # a step may be larger than any seen by this part of their range
@@ -53,6 +55,17 @@ class MachineModel:
     least: Floats  # [D] what z cannot leave
     most: Floats  # [D]
     caution: float  # the probability of a reset outside of the box, per width
+    table: Floats | None = None  # [K, A] the actions there are; None: all of the box
+    prize: Prize | None = None  # that a step wins, and with which a rollout ends
+
+    def played(self, pushed: Floats) -> Floats:
+        """[n, A] the actions that are nearest to those of a policy."""
+        return pushed if self.table is None else np.asarray(self.table[nearest_row(pushed, self.table)])
+
+    @property
+    def n_actions(self) -> int:
+        """A, the numbers of an action."""
+        return len(self.steps.length) - len(self.low)
 
     def surprised(self, seen: Experience) -> Bools:
         """[n] whether the steps of these transitions are missed by far: a set point that moved, a blow."""
@@ -98,13 +111,20 @@ def widths(low: Floats, high: Floats) -> Floats:
 
 
 def fit_machine(
-    seen: Experience, bounds: tuple[Floats, Floats], *, draws: int, caution: float, rng: np.random.Generator
+    seen: Experience,
+    bounds: tuple[Floats, Floats],
+    *,
+    draws: int,
+    caution: float,
+    rng: np.random.Generator,
+    table: Floats | None = None,
 ) -> MachineModel:
     """The model of all transitions.
 
     bounds: [D] each, what states cannot leave.
     draws: B.
     caution: the initial probability of a reset outside of the box, per width.
+    table: [K, A] the actions there are; None: all of the box.
 
     Steps and rewards are fitted on their own: what a reward depends on closely (a way to a set point) is often what
     the steps hardly depend on, and one set of lengths would serve neither. Rewards are expected to have edges: many
@@ -113,7 +133,10 @@ def fit_machine(
     centre, spread = seen.before.mean(axis=0), seen.before.std(axis=0)
     scaling = Scaling(centre, np.where(spread > STILL * (1.0 + np.abs(centre)), spread, 1.0))
     z, lived = scaling(seen.before), scaling(seen.lived)
+    won = prizes(seen.reward)
+    prize, moved = expected_prize(z, won, float(seen.reward.max())), ~won  # what follows a prize may be a new start
     step, reward, x = scaling(seen.after) - z, seen.reward[:, None], np.concatenate([z, seen.action], axis=1)
+    step, reward, x = step[moved], reward[moved], x[moved]
     more = BEYOND * np.ptp(step, axis=0)  # but no reward is expected that was never earned
     some, reset_states = lived[latest_and_any(len(lived), CLASSIFIED, rng)], scaling(seen.reset_states[-FELL:])
     low, high = lived.min(axis=0), lived.max(axis=0)
@@ -132,6 +155,8 @@ def fit_machine(
         least=least,
         most=most,
         caution=learned_caution(lived, len(seen.reset_states), caution),
+        table=table,
+        prize=prize,
     )
 
 
@@ -174,41 +199,75 @@ class Forecast(NamedTuple):
         return np.asarray((self.reward - lam * self.reset).mean(axis=1))
 
 
-def rollout(model: MachineModel, theta: Floats, starts: Floats, noise: Floats) -> Forecast:
-    """Model rollouts of m policies theta [m, A, D + 1] from n starts [n, D], on the scale of z.
+class RolloutRules(NamedTuple):
+    """What rollouts share: the units of a policy's hidden layer, and how much each step counts."""
+
+    units: Floats | None = None  # [F, D + 1] of z and 1; None: the policy is linear
+    counts: Floats | None = None  # [P] weights of the rewards; None: 1 each
+
+    def features(self, z: Floats) -> Floats:
+        """[n, D + F] what the weights of a policy are multiplied with, at z [n, D]."""
+        if self.units is None:
+            return z
+        return np.concatenate([z, np.tanh(z @ self.units[:, :-1].T + self.units[:, -1])], axis=1)
+
+    def back(self, features: Floats, by_features: Floats) -> Floats:
+        """[n, D] the derivatives by z from those by the features."""
+        if self.units is None:
+            return by_features
+        size = self.units.shape[1] - 1
+        inner = by_features[:, size:] * (1.0 - features[:, size:] ** 2)
+        return np.asarray(by_features[:, :size] + inner @ self.units[:, :-1])
+
+    def weight(self, t: int) -> float:
+        """How much step t counts."""
+        return 1.0 if self.counts is None else float(self.counts[t])
+
+
+PLAIN = RolloutRules()
+
+
+def rollout(model: MachineModel, theta: Floats, starts: Floats, noise: Floats, rules: RolloutRules = PLAIN) -> Forecast:
+    """Model rollouts of m policies theta [m, A, D + F + 1] from n starts [n, D], on the scale of z.
 
     noise: [P, n, D] standard normal numbers, the same for every policy (common random numbers).
 
-    Rollouts that have ended take no further steps.
+    Rollouts that have ended, by a reset or by a prize, take no further steps.
     """
     m, (n, size) = len(theta), starts.shape
     order = _by_draw(model, n)
     policy, start = np.tile(np.arange(m), n), np.repeat(order, m)
     draw = start % len(model.steps.weight)
-    survives, earned = np.ones(m * n), np.zeros(m * n)
+    reset, earned = np.zeros(m * n), np.zeros(m * n)
     on, z, alive, reward, effort = np.arange(m * n), starts[start], np.ones(m * n), np.zeros(m * n), 0
+    fell = np.zeros(m * n)
     mine, rows, reached = theta[policy], model.steps.rows_of(draw), model.outside(z)
-    for step_noise in noise:
+    for t, step_noise in enumerate(noise):
         effort += len(on) + OVERHEAD
-        action = np.tanh(np.einsum("nad,nd->na", mine[:, :, :size], z) + mine[:, :, size])
-        x = np.concatenate([z, action], axis=1)
+        if model.prize is not None:
+            won = model.prize.wins(z)
+            reward += alive * won * model.prize.height * (1.0 + SOONER * (len(noise) - t) / len(noise))
+            alive = alive * ~won
+        action = np.tanh(np.einsum("naf,nf->na", mine[:, :, :-1], rules.features(z)) + mine[:, :, -1])
+        x = np.concatenate([z, model.played(action)], axis=1)
         outputs = [fit.values_in(fit.features(x), rows) for fit in (model.steps, model.rewards)]
         step = _cut(np.concatenate(outputs, axis=1), model.smallest, model.largest)
         z = _cut(z + step[:, :size] + model.steps.noise * step_noise[start], model.least, model.most)
-        reward += alive * step[:, size]
+        reward += rules.weight(t) * alive * step[:, size]
         danger, reached = model.danger(z, reached)
-        alive *= 1.0 - danger
+        fell += alive * danger
+        alive = alive * (1.0 - danger)
         goes_on = alive > GONE
         if not goes_on.all():
-            survives[on], earned[on] = alive, reward
+            reset[on], earned[on] = fell, reward
             on, start, draw = on[goes_on], start[goes_on], draw[goes_on]
             z, reached, mine, rows = z[goes_on], reached[goes_on], mine[goes_on], model.steps.rows_of(draw)
-            alive, reward = alive[goes_on], reward[goes_on]
+            alive, reward, fell = alive[goes_on], reward[goes_on], fell[goes_on]
             if not len(on):
                 break
-    survives[on], earned[on] = alive, reward
+    reset[on], earned[on] = fell, reward
     back = np.argsort(order)
-    return Forecast(earned.reshape(n, m)[back].T, 1.0 - survives.reshape(n, m)[back].T, effort)
+    return Forecast(earned.reshape(n, m)[back].T, reset.reshape(n, m)[back].T, effort)
 
 
 def _by_draw(model: MachineModel, n: int) -> NDArray[np.int64]:
@@ -217,20 +276,20 @@ def _by_draw(model: MachineModel, n: int) -> NDArray[np.int64]:
 
 
 def value_and_gradient(
-    model: MachineModel, theta: Floats, starts: Floats, noise: Floats, lam: float
+    model: MachineModel, theta: Floats, starts: Floats, noise: Floats, lam: float, *, rules: RolloutRules = PLAIN
 ) -> tuple[float, Floats]:
-    """The value of one policy theta [A, D + 1], and [A, D + 1] its exact gradient.
+    """The value of one policy theta [A, D + F + 1], and [A, D + F + 1] its exact gradient.
 
     The rollouts are those of `rollout`, except that the probability of a reset is a steep smooth function of the
-    classifier's logit.
+    classifier's logit. Where actions are rounded, the gradient is that without rounding of the actions themselves.
     """
     order = _by_draw(model, len(starts))
     starts, noise = starts[order], noise[:, order]
     rows = model.steps.rows_of(order % len(model.steps.weight))
     z, alive, reached = starts, np.ones(len(starts)), model.outside(starts)
     value, moments = np.zeros(len(starts)), []
-    for step_noise in noise:
-        now = _step(model, theta, z, alive, reached, rows, step_noise)
+    for t, step_noise in enumerate(noise):
+        now = _step(model, theta, z, alive, reached, rows, step_noise, rules=rules, share=rules.weight(t))
         value += alive * now.reward
         z, alive, reached = now.after, alive * (1.0 - now.danger), np.maximum(reached, now.outside)
         moments.append(now)
@@ -240,7 +299,7 @@ def value_and_gradient(
     by_theta = np.zeros_like(theta)
     by = _Gradients(np.zeros_like(starts), np.full(len(starts), lam), np.zeros(len(starts)))
     for now in reversed(moments):
-        by = _back(model, theta, now, rows, by, by_theta)
+        by = _back(model, theta, now, rows, by, by_theta=by_theta, rules=rules)
     return float(value.mean()), by_theta / len(starts)
 
 
@@ -249,6 +308,8 @@ class _Moment(NamedTuple):
 
     z: Floats  # [n, D] before it
     alive: Floats  # [n] the probability that a rollout has come so far
+    features: Floats  # [n, D + F] of the policy
+    share: float  # how much its reward counts
     action: Floats  # [n, A]
     basis: tuple[Basis, Basis]  # of steps and of rewards
     uncut: Floats  # [n, D + 1] step and reward before they are clipped
@@ -279,10 +340,13 @@ def _step(
     reached: Floats,
     rows: list[slice],
     step_noise: Floats,
+    *,
+    rules: RolloutRules,
+    share: float,
 ) -> _Moment:
-    size = z.shape[1]
-    action = np.tanh(z @ theta[:, :size].T + theta[:, size])
-    x = np.concatenate([z, action], axis=1)
+    size, features = z.shape[1], rules.features(z)
+    action = np.tanh(features @ theta[:, :-1].T + theta[:, -1])
+    x = np.concatenate([z, model.played(action)], axis=1)
     basis = model.steps.basis(x), model.rewards.basis(x)
     outputs = [fit.values_in(part.value, rows) for fit, part in zip((model.steps, model.rewards), basis, strict=True)]
     uncut = np.concatenate(outputs, axis=1)
@@ -297,10 +361,12 @@ def _step(
     return _Moment(
         z=z,
         alive=alive,
+        features=features,
+        share=share,
         action=action,
         basis=basis,
         uncut=uncut,
-        reward=step[:, size],
+        reward=share * step[:, size],
         moved=moved,
         after=after,
         p_reset=p_reset,
@@ -318,9 +384,16 @@ def _cut(x: Floats, least: Floats | float, most: Floats | float) -> Floats:
 
 
 def _back(
-    model: MachineModel, theta: Floats, now: _Moment, rows: list[slice], by: _Gradients, by_theta: Floats
+    model: MachineModel,
+    theta: Floats,
+    now: _Moment,
+    rows: list[slice],
+    by: _Gradients,
+    by_theta: Floats,
+    *,
+    rules: RolloutRules,
 ) -> _Gradients:
-    """The gradients before a step from those after it; what its actions add to by_theta [A, D + 1] is added there."""
+    """The gradients before a step from those after it; what its actions add to by_theta is added there."""
     size, each = now.z.shape[1], np.arange(len(now.z))
     by_danger = -now.alive * by.alive
     by_classifier = now.p_reset >= now.risk
@@ -331,15 +404,15 @@ def _back(
     side = np.where(now.after[each, now.sensor] > model.high[now.sensor], 1.0, -1.0)
     by_after[each, now.sensor] += by_outside * side / model.widths[now.sensor]
     by_moved = np.where((now.moved > model.least) & (now.moved < model.most), by_after, 0.0)
-    by_uncut = np.concatenate([by_moved, now.alive[:, None]], axis=1)
+    by_uncut = np.concatenate([by_moved, now.share * now.alive[:, None]], axis=1)
     by_uncut = np.where((now.uncut > model.smallest) & (now.uncut < model.largest), by_uncut, 0.0)
     by_x = model.steps.gradients_in(now.basis[0], rows, by_uncut[:, :size])
     by_x += model.rewards.gradients_in(now.basis[1], rows, by_uncut[:, size:])
     by_push = by_x[:, size:] * (1.0 - now.action**2)
-    by_theta[:, :size] += by_push.T @ now.z
-    by_theta[:, size] += by_push.sum(axis=0)
+    by_theta[:, :-1] += by_push.T @ now.features
+    by_theta[:, -1] += by_push.sum(axis=0)
     return _Gradients(
-        z=by_moved + by_x[:, :size] + by_push @ theta[:, :size],
+        z=by_moved + by_x[:, :size] + rules.back(now.features, by_push @ theta[:, :-1]),
         alive=now.reward + (1.0 - now.danger) * by.alive,
         reached=np.where(now.farther, 0.0, by.reached) - by_risk,
     )

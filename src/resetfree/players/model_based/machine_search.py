@@ -6,7 +6,7 @@ Legend: see `machine_model`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from cmaes import CMA, SepCMA
@@ -16,22 +16,27 @@ from scipy.optimize import minimize
 from resetfree.core.arrays import Floats
 from resetfree.core.compiled import on_one_thread
 from resetfree.core.state import require
+from resetfree.game.capabilities import Decision
 from resetfree.game.replay_buffer import ReplayBuffer, vectors
+from resetfree.players.model_based.exploring import Exploring, explored, exploring, trial_is_over
 from resetfree.players.model_based.machine_model import (
     OVERHEAD,
     Experience,
+    Forecast,
     MachineModel,
+    RolloutRules,
     fit_machine,
     latest_and_any,
     rollout,
     value_and_gradient,
 )
 from resetfree.players.model_based.search_state import SearchSettings, SearchState
-from resetfree.problems.action_spaces import to_unit
+from resetfree.players.model_based.value_iteration import Aim, Stepper, action_levels, planned
 from resetfree.problems.contract import State
 from resetfree.problems.features.scaling import Scaling
-from resetfree.problems.tanh_policy import TanhPolicy
+from resetfree.problems.tanh_policy import TanhChoice, TanhPolicy
 
+Searched: TypeAlias = TanhPolicy | TanhChoice
 FITTED = 4096  # rows that the model is fitted to: half are the latest, half any, lest it forget what is rarely met
 BEGAN = 4  # latest starts after a reset from which rollouts start
 SAVABLE = 20  # steps before a reset from which no policy may recover: no rollout starts there
@@ -49,15 +54,25 @@ LONGER = 4  # times as many generations at most, where rollouts end early
 MANY = 500  # weights from which on CMA-ES learns a deviation of each and no correlations, which would take minutes
 LEAST_POLISH, MOST_POLISH = 15, 40  # times that the gradient is taken: half as often as there are weights
 STEEPEST = 1e6  # weights from which on a policy is not searched around: its actions are the ends of the box
+LATE = 3.0  # how much more the last quarter of a rollout counts
+SEEKING = 0.5  # reward of a step to where nothing was seen, in a search for unseen states, on the scale of rewards seen
 TRUSTED = 0.3  # predicted resets of a policy that has not fallen, up to which the model is trusted
+
+
+class Candidate(NamedTuple):
+    """The weights of a policy on the scale of z."""
+
+    theta: Floats  # [A, D + F + 1]
+    units: Floats | None = None  # [F, D + 1] of its hidden layer; None: it is linear
 
 
 class MachineSearch(NamedTuple):
     """A search for the policy of largest reward - lam (probability of a reset) in a model.
 
     CMA-ES starts from the middle of the box and, with half of its generations, from the policy that is played; both
-    are candidates themselves: many machines earn most by doing little. The best of all is then improved by its
-    gradient (L-BFGS), which many weights need.
+    are candidates themselves: many machines earn most by doing little. So is a policy with hidden units that does what
+    value iteration chooses, where states are short. The best of all is then improved by its gradient (L-BFGS), which
+    many weights need. The last quarter of a rollout counts for more: the machine runs on.
     """
 
     model: MachineModel
@@ -67,77 +82,119 @@ class MachineSearch(NamedTuple):
     population: int
     rounds: int  # generations in all; more where rollouts end early, as long as that takes no longer
     seed: int
+    visited: Floats | None = None  # [., D] not scaled; None: no value iteration
+    free: bool = False  # whether nothing has ever been a reset, and rewards have not risen for long
 
-    def best(self, played: Floats, *, living: bool, proven: bool = False) -> Floats:
-        """The best theta found, which may be the one that is played.
+    def best(self, played: Candidate, *, living: bool, proven: bool = False) -> Candidate:
+        """The best policy found, which may be the one that is played.
 
-        played: theta of the policy that is played now.
         living: whether it has not fallen. Then it is replaced only if the model is right about it: a model that
           predicts its resets is not trusted.
         proven: whether it has long gone without a reset. Then it is replaced only for more reward.
         """
         starts = self.model.scaling(self.starts)
         noise = np.random.default_rng(self.seed).normal(size=(self.planning, *starts.shape))
-        at_rest = np.full(played.shape, AT_REST)
-        origins = [(at_rest, AFRESH / np.sqrt(played.shape[1]))]
-        if np.abs(played).max() < STEEPEST:
-            if living and rollout(self.model, played[None], starts, noise).reset.mean() > TRUSTED:
+        n_actions, size = len(played.theta), starts.shape[1]
+        at_rest = Candidate(np.full((n_actions, size + 1), AT_REST))
+        origins = [(at_rest, AFRESH / np.sqrt(size + 1))]
+        if np.abs(played.theta).max() < STEEPEST:
+            if living and self._rollout(played, starts, noise).reset.mean() > TRUSTED:
                 return played
             origins.append((played, NEARBY))
         found = [origin for origin, _ in origins]
-        evolution = CMA if played.size <= MANY else SepCMA
         for i, (origin, deviation) in enumerate(origins):
-            search = evolution(origin.ravel(), deviation, seed=(self.seed + i) % 2**32, population_size=self.population)
             rounds = max(1, self.rounds // len(origins))
-            found += self._evolved(search, rounds, origin.shape, starts[:FEW], noise[:, :FEW])
-        values = rollout(self.model, np.array(found), starts, noise).value(self.lam)
-        best = self._polished(found[values.argmax()], float(values.max()), starts, noise)
+            found += self._evolved(origin, deviation, rounds, turn=i, starts=starts[:FEW], noise=noise[:, :FEW])
+        found += self.valued(starts)
+        values = [float(self._rollout(one, starts, noise).value(self.lam)[0]) for one in found]
+        first = int(np.argmax(values))
+        best = self._polished(found[first], values[first], starts, noise)
         return best if not (living and proven) or self._earns_more(best, played, starts, noise) else played
 
-    def _earns_more(self, theta: Floats, played: Floats, starts: Floats, noise: Floats) -> bool:
-        """Whether theta is predicted to earn more, even if all resets predicted of the policy in play are wrong."""
-        both = rollout(self.model, np.array([theta, played]), starts, noise)
-        reward, reset = both.reward.mean(axis=1), both.reset.mean(axis=1)
-        wrong = max(0.0, float(reset[1] - reset[0]))  # a rollout that ends early loses at most the reward of all steps
-        return float(reward[0] - reward[1]) / self.planning > GAIN + wrong
+    def valued(self, starts: Floats, bonus: float = 0.0) -> list[Candidate]:
+        """The policy of value iteration, if there is one; bonus: the reward for a step to where nothing was seen."""
+        if self.visited is None:
+            return []
+        rng, visited = np.random.default_rng([self.seed, 1]), self.model.scaling(self.visited)
+        step = Stepper(
+            self.model,
+            self.model.table if self.model.table is not None else action_levels(self.model.n_actions),
+            visited,
+            Aim(self.lam, bonus),
+        )
+        made = planned(step, visited, starts, self.planning, rng)
+        return [] if made is None else [Candidate(*made)]
+
+    def _rollout(self, policy: Candidate, starts: Floats, noise: Floats) -> Forecast:
+        return rollout(self.model, policy.theta[None], starts, noise, self._rules(policy))
+
+    def _rules(self, policy: Candidate) -> RolloutRules:
+        return RolloutRules(policy.units, late_counts(self.planning))
+
+    def _earns_more(self, new: Candidate, played: Candidate, starts: Floats, noise: Floats) -> bool:
+        """Whether one is predicted to earn more, even if all resets predicted of the policy in play are wrong."""
+        both = [self._rollout(one, starts, noise) for one in (new, played)]
+        reward, reset = ([float(np.mean(part)) for part in parts] for parts in list(zip(*both, strict=True))[:2])
+        wrong = max(0.0, reset[1] - reset[0])  # a rollout that ends early loses at most the reward of all steps
+        return (reward[0] - reward[1]) / self.planning > (0.0 if self.free else GAIN) + wrong
 
     def _evolved(
-        self, search: CMA | SepCMA, rounds: int, shape: tuple[int, ...], starts: Floats, noise: Floats
-    ) -> tuple[Floats, Floats]:
-        """The best theta of all generations, and the middle of the last one."""
+        self, origin: Candidate, deviation: float, rounds: int, turn: int, starts: Floats, noise: Floats
+    ) -> tuple[Candidate, Candidate]:
+        """The best of all generations around an origin, and the middle of the last one."""
+        shape, units, rules = origin.theta.shape, origin.units, self._rules(origin)
+        evolution = CMA if origin.theta.size <= MANY else SepCMA
+        seed = (self.seed + turn) % 2**32
+        search = evolution(origin.theta.ravel(), deviation, seed=seed, population_size=self.population)
         best, value = search.mean, -np.inf
         left = rounds * self.planning * (self.population * len(starts) + OVERHEAD)
         for _ in range(LONGER * rounds):
             if left <= 0:
                 break
             candidates = np.array([search.ask() for _ in range(self.population)])
-            rollouts = rollout(self.model, candidates.reshape(-1, *shape), starts, noise)
+            rollouts = rollout(self.model, candidates.reshape(-1, *shape), starts, noise, rules)
             values, left = rollouts.value(self.lam), left - rollouts.effort
             search.tell(list(zip(candidates, -values, strict=True)))
             if values.max() > value:
                 best, value = candidates[values.argmax()], float(values.max())
-        return best.reshape(shape), search.mean.reshape(shape)
+        return Candidate(best.reshape(shape), units), Candidate(search.mean.reshape(shape), units)
 
-    def _polished(self, theta: Floats, value: float, starts: Floats, noise: Floats) -> Floats:
-        """Theta [A, D + 1] after gradient steps, if their value is larger."""
+    def _polished(self, policy: Candidate, value: float, starts: Floats, noise: Floats) -> Candidate:
+        """The policy after gradient steps of its weights, if its value is larger; a prize has no gradient."""
+        if self.model.prize is not None:
+            return policy
+        theta, rules = policy.theta, self._rules(policy)
 
         def loss(weights: Floats) -> tuple[float, Floats]:
-            value, gradient = value_and_gradient(self.model, weights.reshape(theta.shape), starts, noise, self.lam)
+            value, gradient = value_and_gradient(
+                self.model, weights.reshape(theta.shape), starts, noise, self.lam, rules=rules
+            )
             return -value / self.planning, -gradient.ravel() / self.planning
 
         times = {"maxfun": min(max(theta.size // 2, LEAST_POLISH), MOST_POLISH)}
         better = minimize(loss, theta.ravel(), jac=True, method="L-BFGS-B", options=times).x.reshape(theta.shape)
-        found = float(rollout(self.model, better[None], starts, noise).value(self.lam)[0])
-        return better if found > value else theta
+        new = policy._replace(theta=better)
+        return new if float(self._rollout(new, starts, noise).value(self.lam)[0]) > value else policy
+
+
+def late_counts(planning: int) -> Floats:
+    """[P] how much the steps of a rollout count, P in all; those of the last quarter LATE times as much as others.
+
+    >>> late_counts(8).round(2).tolist()
+    [0.67, 0.67, 0.67, 0.67, 0.67, 0.67, 2.0, 2.0]
+    """
+    counts = np.ones(planning)
+    counts[planning - planning // 4 :] = LATE
+    return np.asarray(counts * (planning / counts.sum()))
 
 
 @dataclass
-class MachineSearchState(SearchState[TanhPolicy]):
+class MachineSearchState(SearchState[Searched]):
     """The state of a search among continuous actions, with the models and policies that follow from its rows."""
 
     models: dict[int, MachineModel] = field(metadata={"saved": False})  # of the first n rows
-    found: dict[tuple[int, bytes, float], TanhPolicy] = field(metadata={"saved": False})  # in it, for s1 and lam
-    proven: TanhPolicy  # the one that earned most in a long time without a reset
+    found: dict[tuple[int, bytes, float], Searched] = field(metadata={"saved": False})  # in it, for s1 and lam
+    proven: Searched  # the one that earned most in a long time without a reset
     rate: float  # what it earned per step
     began: int  # first row since the policy in play began, or since its last reset
 
@@ -152,7 +209,7 @@ class MachineSearchState(SearchState[TanhPolicy]):
         """Whether the policy that is played is the proven one."""
         return self.rate != NOTHING and self.policy.same_as(self.proven)
 
-    def play(self, policy: TanhPolicy) -> None:
+    def play(self, policy: Searched) -> None:
         """Play a policy from now on."""
         self.policy, self.began = policy, self.rows.n
 
@@ -161,7 +218,7 @@ class MachineSearchState(SearchState[TanhPolicy]):
         super().begin_after_data()
         self.began = self.rows.n
 
-    def begin_with(self, policy: TanhPolicy, lam: float) -> None:
+    def begin_with(self, policy: Searched, lam: float) -> None:
         """Play a policy first that was learned elsewhere, and count it as proven with what the last data earned."""
         super().begin_with(policy, lam)
         latest = self.rows.mean_reward(max(0, self.rows.n - LONG))
@@ -170,8 +227,14 @@ class MachineSearchState(SearchState[TanhPolicy]):
     def weigh(self, *, reset: bool) -> None:
         """Keep a policy that is proven, and return to it from one that fell or earns less.
 
-        A proven policy that falls, or earns less than it did, is proven no longer: a new plan follows.
+        A proven policy that falls, or earns less than it did, is proven no longer: a new plan follows. So does one
+        after each trial while it explores.
         """
+        self._weigh(reset=reset)
+        if trial_is_over(self.rows, self.at, self.explores(self.rows.n)):
+            self.stale = True
+
+    def _weigh(self, *, reset: bool) -> None:
         rows, has_proven = self.rows, self.has_proven
         rate, is_long = rows.mean_reward(self.began), rows.n - self.began >= LONG
         if not reset and is_long and rate > self.rate:
@@ -195,14 +258,41 @@ class MachineSearchState(SearchState[TanhPolicy]):
         means = earned[: n * self.horizon].reshape(n, -1).mean(axis=1) if n > 1 else np.zeros(2)
         return float(ERRORS * means.std(ddof=1) / np.sqrt(len(means)))
 
+    def explores(self, n: int) -> Exploring | None:
+        """What is explored for with the first n rows, if anything is."""
+        return exploring(self.rows, n, stated=self.never_resets)
+
+    def explored(self) -> list[Decision]:
+        """When it began to explore, and why."""
+        return explored(self.rows, stated=self.never_resets)
+
+    def _caution(self, n: int) -> float:
+        """The part of the initial caution that is left."""
+        now = self.explores(n)
+        return 1.0 if now is None else now.caution
+
+    def _sought(self, plan: MachineSearch, n: int) -> Candidate | None:
+        """A policy that seeks unseen states, in every other trial where nothing has ever been a reset."""
+        now = self.explores(n)
+        if now is None or not now.seeks:
+            return None
+        earned = self.rows.reward[:n][self.rows.taken(n)]
+        found = plan.valued(plan.model.scaling(plan.starts), SEEKING * (float(np.ptp(earned)) or 1.0))
+        return found[0] if found else None
+
     def model(self, n: int, settings: SearchSettings) -> MachineModel:
         """The model of the first n rows."""
         if n not in self.models:
             rng = np.random.default_rng([self.seed, n])
             self.models.clear()
-            caution = 0.0 if self.never_resets else settings.caution
+            caution = 0.0 if self.never_resets else settings.caution * self._caution(n)
             self.models[n] = fit_machine(
-                self._seen(n), (self.low, self.high), draws=settings.draws, caution=caution, rng=rng
+                self._seen(n),
+                (self.low, self.high),
+                draws=settings.draws,
+                caution=caution,
+                rng=rng,
+                table=self.policy.table if isinstance(self.policy, TanhChoice) else None,
             )
         return self.models[n]
 
@@ -216,7 +306,7 @@ class MachineSearchState(SearchState[TanhPolicy]):
         rows, fitted, terminated = self.rows, self._fitted(n), self.rows.terminated[:n]
         return Experience(
             before=rows.state[fitted],
-            action=to_unit(rows.action[fitted], self.policy.low, self.policy.high),
+            action=self.policy.unit(rows.action[fitted]),
             reward=rows.reward[fitted],
             after=rows.state[fitted + 1],
             lived=rows.state[:n][~terminated],
@@ -224,7 +314,7 @@ class MachineSearchState(SearchState[TanhPolicy]):
         )
 
     @on_one_thread
-    def search(self, n: int, s1: State, lam: float, settings: SearchSettings) -> TanhPolicy:
+    def search(self, n: int, s1: State, lam: float, settings: SearchSettings) -> Searched:
         """The policy of largest value in the model of the first n rows, of an agent in s1."""
         here = vectors(np.asarray([s1]))
         if (key := (n, here.tobytes(), lam)) not in self.found:
@@ -238,34 +328,57 @@ class MachineSearchState(SearchState[TanhPolicy]):
                 population=settings.population,
                 rounds=settings.rounds,
                 seed=int(rng.integers(2**32)),
+                visited=self.rows.state[self._fitted(n)] if settings.units else None,
+                free=self._caution(n) == 0.0,
             )
-            played = scaled_policy(self.policy, model.scaling)
-            theta = plan.best(played, living=not self.rows.terminated[n - 1], proven=self.has_proven)
+            played = scaled_candidate(self.policy, model.scaling)
+            found = self._sought(plan, n) or plan.best(
+                played, living=not self.rows.terminated[n - 1], proven=self.has_proven
+            )
             self.found.clear()
-            self.found[key] = self.policy if theta is played else unscaled_policy(theta, model.scaling, self.policy)
+            self.found[key] = self.policy if found is played else unscaled_policy(*found, model.scaling, self.policy)
         return self.found[key]
 
     @on_one_thread
-    def foresee(self, n: int, policy: TanhPolicy, s1: State, settings: SearchSettings) -> tuple[float, float]:
+    def foresee(self, n: int, policy: Searched, s1: State, settings: SearchSettings) -> tuple[float, float]:
         """What the model of the first n rows predicts of an episode from s1: its reward, the probability of a reset."""
         model = self.model(n, settings)
         start = np.repeat(model.scaling(vectors(np.asarray([s1]))), settings.draws, axis=0)
-        theta = scaled_policy(policy, model.scaling)[None]
-        forecast = rollout(model, theta, start, np.zeros((self.horizon, *start.shape)))
+        theta, units = scaled_candidate(policy, model.scaling)
+        forecast = rollout(model, theta[None], start, np.zeros((self.horizon, *start.shape)), RolloutRules(units))
         return float(forecast.reward.mean()), float(forecast.reset.mean())
 
 
-def unscaled_policy(theta: Floats, scaling: Scaling, like: TanhPolicy) -> TanhPolicy:
-    """The policy of theta [A, D + 1] for states that are not scaled."""
-    weight = theta[:, :-1] / scaling.scale
-    return replace(like, weight=weight, bias=theta[:, -1] - weight @ scaling.centre)
+def unscaled_policy(theta: Floats, units: Floats | None, scaling: Scaling, like: Searched) -> Searched:
+    """The policy of theta [A, D + F + 1] and hidden units [F, D + 1] for states that are not scaled."""
+    size = len(scaling.scale)
+    weight, inner = theta[:, :size] / scaling.scale, np.zeros((0, size + 1)) if units is None else units
+    hidden = inner[:, :-1] / scaling.scale
+    return replace(
+        like,
+        weight=weight,
+        bias=theta[:, -1] - weight @ scaling.centre,
+        hidden=hidden,
+        shift=inner[:, -1] - hidden @ scaling.centre,
+        top=theta[:, size:-1].copy(),
+    )
 
 
-def scaled_policy(policy: TanhPolicy, scaling: Scaling) -> Floats:
-    """Theta [A, D + 1] of a policy for states that are scaled."""
+def scaled_policy(policy: Searched, scaling: Scaling) -> Floats:
+    """Theta [A, D + F + 1] of a policy for states that are scaled."""
     with np.errstate(over="ignore", invalid="ignore"):  # weights without measure are not searched around
         bias = policy.bias + policy.weight @ scaling.centre
-        return np.concatenate([policy.weight * scaling.scale, bias[:, None]], axis=1)
+        return np.concatenate([policy.weight * scaling.scale, policy.top, bias[:, None]], axis=1)
+
+
+def scaled_candidate(policy: Searched, scaling: Scaling) -> Candidate:
+    """A policy for states that are scaled."""
+    if not len(policy.hidden):
+        return Candidate(scaled_policy(policy, scaling))
+    shift = policy.shift + policy.hidden @ scaling.centre
+    return Candidate(
+        scaled_policy(policy, scaling), np.concatenate([policy.hidden * scaling.scale, shift[:, None]], axis=1)
+    )
 
 
 def began_and_savable(rows: ReplayBuffer, n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

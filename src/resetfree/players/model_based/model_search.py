@@ -1,7 +1,6 @@
 """Policy search in a learned model: for vector states with smooth dynamics, where every reset is expensive.
 
-Legend: z = (s - centre) / scale; lam the price of a reset; P steps planned ahead. `choice_search` has the model and the
-policies for choices, `machine_search` those for continuous actions.
+Legend: z = (s - centre) / scale; lam the price of a reset; P steps planned ahead. `machine_search` has the search.
 """
 
 from __future__ import annotations
@@ -19,66 +18,60 @@ from resetfree.core.state import saved_name
 from resetfree.game.capabilities import Decision, Partner, Suited
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
 from resetfree.game.replay_buffer import check_pooling, empty_buffer
-from resetfree.players.model_based.choice_search import ChoiceSearchState, LinearScores
+from resetfree.players.model_based.linear_scores import LinearScores
 from resetfree.players.model_based.machine_search import GENTLE, NOTHING, MachineSearchState
 from resetfree.players.model_based.search_state import SearchState
 from resetfree.players.model_based.smooth_regression import CENTRES
-from resetfree.players.requirements import CHARGE, check_room, for_machines, for_vectors
+from resetfree.players.requirements import CHARGE, check_room, for_machines
 from resetfree.problems.action_spaces import Box, Choices
 from resetfree.problems.contract import Episode, Problem, State
-from resetfree.problems.tanh_policy import no_policy
+from resetfree.problems.tanh_policy import TanhChoice, TanhPolicy, no_choice, no_policy
 
-WAVES = 16  # for each number in a state, where nothing is ever a reset: there is time to see all of a nonlinear motion
-FREE = {"reg": 1e-6, "bandwidth": 1.5, "growth": 1.5}  # and steps are many, and cheap; found by trying
+FAINT = 1e-6  # largest weight of such a policy
 SEARCHABLE = 16  # numbers in a state up to which `auto` has a policy searched for, where actions are choices
 
 
 @dataclass(frozen=True)
 class ModelSearch(PrimalPlayer[SearchState[Any]]):
-    """The best response to lam in a model that is fitted to all transitions.
+    """The best response to lam in a model that is fitted to all transitions, whatever the actions are.
 
-    Among choices, the model is linear in (1, z, cosines of z), one ridge regression per action on what the regression
-    of all actions leaves open; the policy is linear in z, found by the cross-entropy method on rollouts of the model,
-    from the latest starts, the agent's state, and states it has visited. A state counts as a reset state if its nearest
-    known state is one.
+    The model is a set of Gaussian processes whose scales are learned, those of the reward apart from those of the
+    motion; rollouts use `draws` posterior samples of the dynamics, and half of them start where a step led that the
+    model cannot explain, such as a set point that moves by itself. Actions of a list are points of a box where they are
+    vectors of levels, else each has a direction of its own; what a policy says is rounded to the nearest.
 
-    With continuous actions, the model is a set of Gaussian processes whose scales are learned, those of the reward
-    apart from those of the motion; rollouts use `draws` posterior samples of the dynamics, and half of them start where
-    a step led that the model cannot explain, such as a set point that moves by itself. The policy is the tanh of a
-    linear function of z, found by CMA-ES and then improved by the exact gradient of the model rollouts. Reset states
-    are found by a logistic regression on squares, and by walls. The first actions are small ones around the middle of
-    the box, since many machines are at rest there. A policy that has not fallen is not replaced while the model wrongly
-    predicts its resets, and one that is proven by a long time without a reset only by one that earns more; if that one
-    falls or earns less, the proven one is played again. So a machine with a proven policy pays at most one reset for
-    a new policy, and new ones are tried when the rows have grown by `growth`: as often as the logarithm of the steps.
+    The policy is the tanh of a linear function of z, found by CMA-ES, or has hidden units that imitate what value
+    iteration over visited states chooses, where states are short; the best in rollouts is then improved by their exact
+    gradient. The last quarter of a rollout counts for more, since the machine runs on. Reset states are found by a
+    logistic regression on squares, and by walls. The first actions of a box are small ones around its middle, since
+    many machines are at rest there, unless it is stated that nothing is a reset. A policy that has not fallen is not
+    replaced while the model wrongly predicts its resets, and one that is proven by a long time without a reset only by
+    one that earns more; if that one falls or earns less, the proven one is played again. So a machine with a proven
+    policy pays at most one reset for a new policy, and new ones are tried when the rows have grown by `growth`: as
+    often as the logarithm of the steps.
 
-    In both, leaving the box of all visited states is risky in proportion to the distance (`caution`), and states of
-    rollouts are clipped to the bounds of the problem's states. With continuous actions, a rollout takes that risk once
-    for its farthest state, and `caution` is an initial value: it decreases with every width visited outside of the box
-    without a reset, and increases with every reset. Where no state is a reset (`reset_when="never"`), leaving the box
-    is free, and among choices it is even rewarded, as much as it would have been risky, while all rewards so far are
-    the same.
+    Leaving the box of all visited states is risky in proportion to the distance (`caution`); a rollout takes that risk
+    once for its farthest state, and `caution` is an initial value: it decreases with every width visited outside of the
+    box without a reset, and increases with every reset. Where the reward has not risen for long, it explores: without
+    any caution, and in turn for unseen states, where nothing has ever been a reset; with less caution, after a time
+    that grows with the number of resets, where something was. Rounds in which it began to are recorded.
 
-    Among choices, a rare prize (one step in 20 at most, all others earn the same) is not fitted but expected where the
-    nearest known state won it. A rollout ends with it, the sooner the better; rollouts also start where the latest
-    prizes led, after some prizes hardly elsewhere, and two more searches are made around the best policy so far. If
-    none was won for 200 steps, there is a new plan. Where no state is a reset, the few steps that the model misses by
-    far (a car that runs into a wall) are left out of the fit: it would take them for noise everywhere.
+    A rare prize (one step in 20 at most, all others earn the same) is not fitted but expected where the nearest known
+    state won it. A rollout ends with it, the sooner the better.
 
     Nothing is proved. The advantage is sample efficiency: dynamics are learned from a few dozen steps, where a
     regression of values must see the danger again and again.
 
     planning: P, the length of a rollout; the policy is the same at every step, so danger may lie beyond an episode.
     caution: the probability of a reset outside the box of all visited states, per width of the box.
-    waves: cosines in the model of choices.
-    bandwidth: the scale of the cosines.
-    reg: the ridge of the model of choices, on rows of about unit size.
+    waves, bandwidth, reg: of a former model of choices; read from earlier files, and without effect.
     growth: plan again when the rows have grown by this factor; a reset always leads to a new plan.
     population: candidate policies in a generation of the search.
     rounds: generations of the search.
     starts: visited states from which rollouts start.
     least: transitions before the first search.
-    draws: posterior samples of the dynamics, where actions are continuous.
+    draws: posterior samples of the dynamics.
+    units: whether a policy may have hidden units; else it is linear.
     """
 
     name: ClassVar[str] = "model-search"
@@ -96,6 +89,7 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
     starts: Count = 8
     least: PositiveInt = 10
     draws: PositiveInt = 4
+    units: bool = True
 
     def init(self, problem: Problem, episodes: int, seed: int) -> SearchState[Any]:
         """No data yet; refuses problems whose states are not vectors, and layered ones."""
@@ -104,21 +98,20 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
                 f"The player '{self.name}' needs states that are vectors. Got '{problem.name}' instead."
             )
         check_pooling(problem, self.name)
-        box = problem.actions if isinstance(problem.actions, Box) else None
-        inputs = 1 + len(problem.low) + (self.waves if box is None else CENTRES + box.size)
-        fits = problem.n_actions if box is None else self.draws
-        size = 8 * inputs * (inputs + fits * (len(problem.low) + 1))
+        length, reach = len(problem.low), 1.0 if problem.never_resets else GENTLE
+        none = [
+            no_policy(problem.actions, length, reach)
+            if isinstance(problem.actions, Box)
+            else no_choice(problem.actions, length)
+            for _ in range(2)
+        ]  # two: a file is read into each
+        inputs = 1 + length + CENTRES + len(none[0].weight)
+        size = 8 * inputs * (inputs + self.draws * (length + 1))
         check_room(problem, self.name, size, "a fitted model", "learn from fewer numbers, observe=f")
         world: dict[str, Any] = {"horizon": problem.horizon, "seed": seed, "low": problem.low, "high": problem.high}
         world |= {"never_resets": problem.never_resets, "names": tuple(getattr(problem, "names", None) or ())}
         fresh: dict[str, Any] = {"at": 0, "lam": 0.0, "stale": False, **world, "models": {}, "found": {}}
-        if box is not None:
-            policy, proven = (
-                no_policy(box, len(problem.low), GENTLE) for _ in range(2)
-            )  # two: a file is read into each
-            return MachineSearchState(empty_buffer(problem), policy, **fresh, proven=proven, rate=NOTHING, began=0)
-        nothing = LinearScores(np.zeros((problem.n_actions, len(problem.low))), np.zeros(problem.n_actions))
-        return ChoiceSearchState(empty_buffer(problem), nothing, **fresh)
+        return MachineSearchState(empty_buffer(problem), none[0], **fresh, proven=none[1], rate=NOTHING, began=0)
 
     def plan(self, state: SearchState[Any], s1: State, lam: float) -> Plan:
         """The policy that is kept while it is neither stale nor made for another multiplier; else a new one."""
@@ -160,13 +153,17 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
         return state
 
     def adopt(self, state: SearchState[Any], policy: Mapping[str, NDArray[Any]]) -> SearchState[Any]:
-        """Play a policy first: with continuous actions it counts as proven; it is kept until it falls."""
+        """Play a policy first: it counts as proven, and is kept until it falls."""
+        policy = _of_scores(policy, state.policy)
         own, lam = state.policy, np.asarray(policy.get("lam", 0.0))
         stored = {field.name: np.asarray(policy.get(saved_name(field))) for field in fields(own)}
-        arrays = {name: stored[name] for name in ("weight", "bias")}
+        units = len(stored["shift"]) if stored["shift"].ndim else 0
+        wanted = {name: getattr(own, name).shape for name in ("weight", "bias")}
+        wanted |= {"hidden": (units, len(state.low)), "shift": (units,), "top": (len(own.weight), units)}
+        arrays = {name: stored[name] for name in wanted if name in ("weight", "bias") or stored["shift"].ndim}
         fits = str(policy.get("kind")) == own.kind and lam.shape == () and lam.dtype.kind in "fi" and lam >= 0
         for name, array in arrays.items():
-            fits = fits and array.dtype == np.float64 and array.shape == getattr(own, name).shape
+            fits = fits and array.dtype == np.float64 and array.shape == wanted[name]
             fits = fits and bool(np.isfinite(array).all())
         if not fits:
             raise InvalidInput(
@@ -185,8 +182,8 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
         return bool(lam != state.lam or fell or n >= self.growth * state.at)
 
     def decisions(self, state: SearchState[Any]) -> list[Decision]:
-        """Where it has learned that resets begin; episodes of data count as rounds."""
-        return state.boundary()
+        """When it explored, and where it has learned that resets begin; episodes of data count as rounds."""
+        return [*state.explored(), *state.boundary()]
 
     @classmethod
     def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
@@ -196,14 +193,8 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
 
     @classmethod
     def named(cls, problem: Problem) -> Suited | None:
-        """As `auto` plays it, also where states are long: a penalty and settings for the kind of actions."""
-        how = "the dynamics are fitted to all steps and a policy is searched for in the fit"
-        if problem.actions.n is None:
-            return for_machines(problem, 2, how)
-        found = for_vectors(problem, 2, how)
-        if found is None or problem.low is None or not problem.never_resets:
-            return found
-        return replace(found, settings={**found.settings, "waves": WAVES * len(problem.low), **FREE})
+        """As `auto` plays it, also where states are long: a penalty and settings for machines."""
+        return for_machines(problem, 2, "the dynamics are fitted to all steps and a policy is searched for in the fit")
 
     @classmethod
     def partner(cls) -> Partner:
@@ -216,5 +207,21 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Nothing is proved."""
-        constants: dict[str, Any] = {"planning": self.planning, "caution": self.caution, "waves": self.waves}
+        constants: dict[str, Any] = {"planning": self.planning, "caution": self.caution}
         return Statement(constants, False, "no theorem covers a policy found by search in a fitted model")
+
+
+def _of_scores(policy: Mapping[str, NDArray[Any]], own: TanhPolicy | TanhChoice) -> Mapping[str, NDArray[Any]]:
+    """A policy of earlier versions, which took the action of largest score, in the form of today's."""
+    if str(policy.get("kind")) != LinearScores.kind or not isinstance(own, TanhChoice):
+        return policy
+    known = [np.asarray(policy.get(name)) for name in ("weight", "offset")]
+    alike = [array.dtype == np.float64 and array.ndim and len(array) == len(own.table) for array in known]
+    if not all(alike):
+        return policy
+    weight, bias = known
+    if len(own.weight) == 1 and len(weight) == 2:
+        weight, bias = weight[1:] - weight[:1], bias[1:] - bias[:1]
+    most = max(float(np.abs(weight).max(initial=0.0)), float(np.abs(bias).max(initial=0.0)), 1e-300)
+    small = FAINT / most if len(own.weight) > 1 else 1.0  # where tanh is a line, the order of scores is kept
+    return {**policy, "kind": np.array(own.kind), "weight": small * weight, "offset": small * bias}

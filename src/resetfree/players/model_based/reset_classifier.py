@@ -156,7 +156,11 @@ def _candidates(lived: Floats, reset_states: Floats) -> list[Across]:
                 end = float((sign * along).max())
                 gaps = (sign * fell - end)[sign * fell > end]
                 if len(gaps) >= LEAST:
-                    found.append(Line((i, j), t, sign, end, float(gaps.min()), len(gaps)))
+                    found.append(
+                        Line(
+                            sensors=(i, j), coefficient=t, sign=sign, lived=end, gap=float(gaps.min()), falls=len(gaps)
+                        )
+                    )
         ring = _ring((i, j), lived, reset_states, len(pairs))
         if ring is not None:
             found.append(ring)
@@ -356,7 +360,16 @@ def boundary(low: Floats, high: Floats, reset_states: Floats) -> list[Wall]:
         above, gap = best >= size, float(behind[explained, best].min())
         lived = float(ends[best]) if above else -float(ends[best])
         alike = {int(i) % size for i in np.flatnonzero((behind[explained] > 0.0).all(axis=0))} - {best % size}
-        found.append(Wall(best % size, above, lived, gap, int(explained.sum()), tuple(sorted(alike))))
+        found.append(
+            Wall(
+                sensor=best % size,
+                above=above,
+                lived=lived,
+                gap=gap,
+                falls=int(explained.sum()),
+                rivals=tuple(sorted(alike)),
+            )
+        )
         left &= ~explained
     return found
 

@@ -19,7 +19,6 @@ from resetfree.players.model_based.reset_classifier import across_two, boundary
 from resetfree.problems.contract import Policy, State
 
 Searched = TypeVar("Searched", bound=Policy)
-LEAST_SPREAD = 0.05  # least deviation of the search's normal distribution: it keeps exploring
 
 
 class SearchSettings(Protocol):
@@ -32,18 +31,6 @@ class SearchSettings(Protocol):
     @property
     def caution(self) -> float:
         """The probability of a reset outside the box of all visited states, per width."""
-
-    @property
-    def waves(self) -> int:
-        """Cosines in the model."""
-
-    @property
-    def bandwidth(self) -> float:
-        """The scale of the cosines."""
-
-    @property
-    def reg(self) -> float:
-        """The ridge."""
 
     @property
     def population(self) -> int:
@@ -59,7 +46,11 @@ class SearchSettings(Protocol):
 
     @property
     def draws(self) -> int:
-        """Posterior samples of the dynamics, where actions are continuous."""
+        """Posterior samples of the dynamics."""
+
+    @property
+    def units(self) -> bool:
+        """Whether a policy may have hidden units."""
 
 
 @dataclass
@@ -101,6 +92,10 @@ class SearchState(ABC, Generic[Searched]):
     def pass_over(self, *, reset: bool) -> None:
         """What follows an episode with a policy that was planned before the present one was decided on."""
         self.stale = self.stale or reset
+
+    def explored(self) -> list[Decision]:
+        """When it began to explore, and why."""
+        return []
 
     def boundary(self) -> list[Decision]:
         """The reset boundaries in words: which sensors tell reset states from visited ones, and how surely."""

@@ -231,7 +231,9 @@ def _fit(x: Floats, y: Floats, rng: np.random.Generator, *, edges: bool) -> _Fit
     radial = np.empty((len(x), len(centre)))
     _radial(scaled, _around(centre), edges, out=radial)
     basis = np.concatenate([np.ones((len(x), 1)), x, radial @ whiten], axis=1)
-    return _Fit(scales, centre, whiten, basis, unit, mean, deviation, edges)
+    return _Fit(
+        scales=scales, centre=centre, whiten=whiten, basis=basis, unit=unit, mean=mean, deviation=deviation, edges=edges
+    )
 
 
 def _moving(unit: Floats) -> Bools:

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from resetfree.core.extras import Deferred, jitted
 from resetfree.core.settings import Fraction, Range
 from resetfree.players.neural.networks import (
-    Batch,
     Layers,
+    Minibatch,
     NeuralState,
     Price,
     Rate,
@@ -53,7 +53,7 @@ LEAST_LOG_VARIANCE, MOST_LOG_VARIANCE = -10.0, 0.5
 LEAST_SCALE = 1e-3  # of a sensor that does not move
 
 
-class Scales(NamedTuple):
+class ModelScales(NamedTuple):
     """The scales of the transitions seen; float32."""
 
     centre: Any  # [D]
@@ -68,13 +68,13 @@ class Scales(NamedTuple):
     odds: Any  # log odds of a fall in any step: the output of a fresh network
 
 
-def scales_of(seen: Batch) -> Scales:
+def scales_of(seen: Minibatch) -> ModelScales:
     """The scales of transitions [n]."""
     least, most = (
         np.minimum(seen.state.min(0), seen.next_state.min(0)),
         np.maximum(seen.state.max(0), seen.next_state.max(0)),
     )
-    made = Scales(
+    made = ModelScales(
         centre=seen.state.mean(axis=0),
         scale=np.maximum(seen.state.std(axis=0), LEAST_SCALE),
         change=np.maximum((seen.next_state - seen.state).std(axis=0), LEAST_SCALE),
@@ -86,7 +86,7 @@ def scales_of(seen: Batch) -> Scales:
         most=seen.reward.max(),
         odds=np.log((seen.terminated.sum() + 0.5) / ((1.0 - seen.terminated).sum() + 0.5)),
     )
-    return Scales(*(narrow(one) for one in made))
+    return ModelScales(*(narrow(one) for one in made))
 
 
 def fresh_ensemble(size: int, n_actions: int, hidden: int, members: int, rng: np.random.Generator) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def fresh_ensemble(size: int, n_actions: int, hidden: int, members: int, rng: np
     return {"model": model, "model_steps": optax.adam(0.0).init(model)}
 
 
-def moves(model: Model, s: Any, a: Any, scales: Scales) -> tuple[Any, Any]:
+def moves(model: Model, s: Any, a: Any, scales: ModelScales) -> tuple[Any, Any]:
     """[E, B, D + 1] mean and logarithm of the variance of y, which is kept between two bounds."""
     z = (s - scales.centre) / scales.scale
     mean, log = jnp.split(forward(model["moves"], jnp.concatenate([z, a], axis=-1), jax.nn.silu), 2, axis=-1)
@@ -106,13 +106,13 @@ def moves(model: Model, s: Any, a: Any, scales: Scales) -> tuple[Any, Any]:
     return mean, LEAST_LOG_VARIANCE + jax.nn.softplus(log - LEAST_LOG_VARIANCE)
 
 
-def fall_odds(model: Model, s: Any, a: Any, next_state: Any, scales: Scales) -> Any:
+def fall_odds(model: Model, s: Any, a: Any, next_state: Any, scales: ModelScales) -> Any:
     """[E, B] log odds of a fall in the step from s to `next_state`."""
     z, next_z = ((one - scales.centre) / scales.scale for one in (s, next_state))
     return scales.odds + forward(model["falls"], jnp.concatenate([z, a, next_z], axis=-1), jax.nn.silu)[..., 0]
 
 
-def model_loss(model: Model, batch: Batch, scales: Scales) -> Any:
+def model_loss(model: Model, batch: Minibatch, scales: ModelScales) -> Any:
     """The loss of all members on batches [E, B, ...]."""
     mean, log = moves(model, batch.state, batch.action, scales)
     odds = fall_odds(model, batch.state, batch.action, batch.next_state, scales)
@@ -123,7 +123,7 @@ def model_loss(model: Model, batch: Batch, scales: Scales) -> Any:
 
 
 @jitted()
-def fit(tree: dict[str, Any], batches: Batch, *, count: Any, rate: Any, scales: Scales) -> dict[str, Any]:
+def fit(tree: dict[str, Any], batches: Minibatch, *, count: Any, rate: Any, scales: ModelScales) -> dict[str, Any]:
     """The ensemble after the first `count` of the batches [n, E, B, ...]; other parts of the tree stay."""
 
     def one(i: Any, now: Any) -> Any:
@@ -137,13 +137,15 @@ def fit(tree: dict[str, Any], batches: Batch, *, count: Any, rate: Any, scales: 
 
 
 @jitted("rollout_length")
-def rollout(tree: dict[str, Any], starts: Any, *, seed: Any, first: Any, scales: Scales, rollout_length: int) -> Batch:
+def rollout(
+    tree: dict[str, Any], starts: Any, *, seed: Any, first: Any, scales: ModelScales, rollout_length: int
+) -> Minibatch:
     """[rollout_length, n, ...] transitions of model rollouts of the actor from `starts` [n, D].
 
     Each step is that of one member, drawn anew. A rollout that fell begins again at its start.
     """
 
-    def one(s: Any, key: Any) -> tuple[Any, Batch]:
+    def one(s: Any, key: Any) -> tuple[Any, Minibatch]:
         who, acting, chance, fall = jax.random.split(key, 4)
         a, _ = draw_actions(
             tree["actor"], s, jax.random.normal(acting, (len(s), tree["actor"][-1][1].size // 2), jnp.float32)
@@ -156,11 +158,11 @@ def rollout(tree: dict[str, Any], starts: Any, *, seed: Any, first: Any, scales:
         reward = jnp.clip(scales.mean + scales.deviation * y[:, -1], scales.least, scales.most)
         odds = fall_odds(tree["model"], s, a, next_state, scales)[drawn]
         terminated = jax.random.uniform(fall, odds.shape, jnp.float32) < jax.nn.sigmoid(odds)
-        transitions = Batch(s, a, reward, next_state, terminated.astype(jnp.float32))
+        transitions = Minibatch(s, a, reward, next_state, terminated.astype(jnp.float32))
         return jnp.where(terminated[:, None], starts, next_state), transitions
 
     keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), first), rollout_length)
-    return Batch(*jax.lax.scan(one, starts, keys)[1])
+    return Minibatch(*jax.lax.scan(one, starts, keys)[1])
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -219,13 +221,13 @@ class MBPO(SAC):
         starts = replayed(state.rows, state.random(STARTING).choice(taken, self.n_rollouts), ends).state
         seed, first = state.word(ROLLING_OUT), state.step(0)
         transitions = rollout(tree, starts, seed=seed, first=first, scales=scales, rollout_length=self.rollout_length)
-        pool = self.charged(Batch(*(np.asarray(one).reshape(-1, *one.shape[2:]) for one in transitions)))
+        pool = self.charged(Minibatch(*(np.asarray(one).reshape(-1, *one.shape[2:]) for one in transitions)))
         return tree, lambda shape: self._mixed(pool, real_draw, shape, rng)
 
-    def _mixed(self, pool: Batch, real_draw: Draw, shape: tuple[int, int], rng: np.random.Generator) -> Batch:
+    def _mixed(self, pool: Minibatch, real_draw: Draw, shape: tuple[int, int], rng: np.random.Generator) -> Minibatch:
         """Batches [n, B, ...] whose first entries are real."""
         n, size = shape
         real = round(self.real * size)
         picks = rng.integers(len(pool.reward), size=(n, size - real))
         parts = zip(real_draw((n, real)), (one[picks] for one in pool), strict=True)
-        return Batch(*(np.concatenate(pair, axis=1) for pair in parts))
+        return Minibatch(*(np.concatenate(pair, axis=1) for pair in parts))

@@ -71,6 +71,17 @@ def orthogonal_layers(sizes: tuple[int, ...], rng: np.random.Generator, last: fl
     return tuple(made)
 
 
+def normal_layers(sizes: tuple[int, ...], rng: np.random.Generator, last: float, copies: int | None = None) -> Layers:
+    """Normal weights of deviation 1.4 / sqrt(in), `last` / sqrt(in) in the last layer, and no biases."""
+    many = () if copies is None else (copies,)
+    made = []
+    for i, (n, m) in enumerate(pairwise(sizes)):
+        gain = last if i == len(sizes) - 2 else 1.4
+        weight = rng.normal(size=(*many, n, m)) * gain / sqrt(n)
+        made.append((weight.astype(np.float32), np.zeros((*many, 1, m) if many else m, dtype=np.float32)))
+    return tuple(made)
+
+
 @dataclass
 class NetworkPolicy(Policy):
     """The action middle + half tanh(m(s) + e^l(s) z) of a box; m, l are a network's outputs, z is standard normal."""
@@ -146,7 +157,7 @@ def policy_of(actor: Layers, log: Any, box: Box, *, smooth: bool = False) -> Net
 # Batches for networks from the stored transitions: float32, actions on [-1, 1].
 
 
-class Batch(NamedTuple):
+class Minibatch(NamedTuple):
     """Transitions, the same leading axes in each field."""
 
     state: Any  # [..., D]
@@ -156,13 +167,13 @@ class Batch(NamedTuple):
     terminated: Any  # [...] 1 where `next_state` is a reset state
 
 
-def replayed(rows: ReplayBuffer, index: NDArray[np.int64], ends: tuple[Floats, Floats]) -> Batch:
+def replayed(rows: ReplayBuffer, index: NDArray[np.int64], ends: tuple[Floats, Floats]) -> Minibatch:
     """A batch from the replay buffer.
 
     index: [...] the rows at which its transitions begin.
     ends: [A] each, of the box of actions.
     """
-    return Batch(
+    return Minibatch(
         state=narrow(rows.state[index]),
         action=narrow(to_unit(rows.action[index], *ends)),
         reward=narrow(rows.reward[index]),
@@ -287,11 +298,11 @@ class NeuralPlayer(PrimalPlayer[NeuralState]):
     def fresh(self, size: int, n_actions: int, rng: np.random.Generator) -> Any:
         """Networks and optimisers before the first gradient step; size: D. The first call that needs JAX."""
 
-    def priced(self, state: NeuralState, index: NDArray[np.int64]) -> Batch:
+    def priced(self, state: NeuralState, index: NDArray[np.int64]) -> Minibatch:
         """The transitions that begin at some rows, with the price of falls in their rewards."""
         return self.charged(replayed(state.rows, index, state.box.ends))
 
-    def charged(self, batch: Batch) -> Batch:
+    def charged(self, batch: Minibatch) -> Minibatch:
         """The same transitions, their rewards reward_scale (r - price d)."""
         return batch._replace(reward=narrow(self.reward_scale * (batch.reward - self.price * batch.terminated)))
 

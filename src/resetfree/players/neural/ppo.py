@@ -25,7 +25,7 @@ from resetfree.game.replay_buffer import ReplayBuffer
 from resetfree.players.neural.networks import (
     LEAST_LOG,
     MOST_LOG,
-    Batch,
+    Minibatch,
     NetworkPolicy,
     NeuralPlayer,
     NeuralState,
@@ -66,7 +66,7 @@ class Clipping(NamedTuple):
     max_grad_norm: Any  # norm to which the gradient of all networks is clipped
 
 
-class Played(NamedTuple):
+class PlayedSteps(NamedTuple):
     """Steps that the policy itself has played, the same leading axes in each field."""
 
     state: Any  # [..., D]
@@ -90,7 +90,7 @@ def fresh_policy_gradient(size: int, n_actions: int, hidden: int, rng: np.random
     return {**networks, "steps": _optimiser(0.0, 0.0).init(networks)}
 
 
-def clipped_loss(networks: dict[str, Any], played: Played, how: Clipping) -> Any:
+def clipped_loss(networks: dict[str, Any], played: PlayedSteps, how: Clipping) -> Any:
     """The loss on one minibatch, its advantages brought to mean 0 and deviation 1."""
     spread = jnp.clip(networks["log"], LEAST_LOG, MOST_LOG)
     z = (played.x - forward(networks["actor"], played.state, jnp.tanh)) * jnp.exp(-spread)
@@ -108,7 +108,7 @@ def clipped_loss(networks: dict[str, Any], played: Played, how: Clipping) -> Any
 
 
 @jitted()
-def train(tree: dict[str, Any], minibatches: Played, count: Any, how: Clipping) -> dict[str, Any]:
+def train(tree: dict[str, Any], minibatches: PlayedSteps, count: Any, how: Clipping) -> dict[str, Any]:
     """The networks after the first `count` of the minibatches [n, B, ...]."""
 
     def one(i: Any, tree: dict[str, Any]) -> dict[str, Any]:
@@ -221,14 +221,14 @@ class PPO(NeuralPlayer):
         advantage = advantages(seen, value, next_value, follows, gamma=self.gamma, gae_lambda=self.gae_lambda)
         mean, deviation = policy.outputs(seen.state)
         old = (-0.5 * ((x - mean) / deviation) ** 2 - np.log(deviation) - 0.5 * np.log(2.0 * np.pi)).sum(axis=1)
-        played = Played(seen.state, narrow(x), narrow(old), narrow(advantage), narrow(advantage + value))
+        played = PlayedSteps(seen.state, narrow(x), narrow(old), narrow(advantage), narrow(advantage + value))
         numbers = self.learning_rate, self.clip, self.vf_coef, self.ent_coef, self.max_grad_norm
         how = Clipping(*(np.float32(one) for one in numbers))
         picks = minibatches(len(index), self.batch, self.epochs, state.random(ORDER))
         for first in range(0, len(picks), TOGETHER):
             some = picks[first : first + TOGETHER]
             padded = np.resize(some, (TOGETHER, self.batch))  # one shape for all calls; `count` says how many matter
-            tree = train(tree, Played(*(field[padded] for field in played)), np.int32(len(some)), how)
+            tree = train(tree, PlayedSteps(*(field[padded] for field in played)), np.int32(len(some)), how)
         state.keep(tree, len(picks), self.name)
 
 
@@ -243,7 +243,9 @@ def goes_on(rows: ReplayBuffer, index: NDArray[np.int64]) -> Bools:
     return np.append((begun == ended) | (begun == ended + 1) & same, False)
 
 
-def advantages(seen: Batch, value: Any, next_value: Any, follows: Bools, *, gamma: float, gae_lambda: float) -> Floats:
+def advantages(
+    seen: Minibatch, value: Any, next_value: Any, follows: Bools, *, gamma: float, gae_lambda: float
+) -> Floats:
     """[n] sum_i (gamma gae_lambda)^i delta_{j+i}, delta = r + gamma (1 - d) V(s') - V(s), along steps that follow.
 
     value, next_value: [n] V(s) and V(s').

@@ -30,8 +30,8 @@ from resetfree.players.neural.networks import (
     LEAST_LOG,
     MOST_LOG,
     MOST_PRICE,
-    Batch,
     Layers,
+    Minibatch,
     NeuralPlayer,
     NeuralState,
     forward,
@@ -113,7 +113,7 @@ def target(now: Any, terminated: Any, later: Any, gamma: Any) -> Any:
     return now + gamma * (1.0 - terminated) * later
 
 
-def td_targets(tree: Tree, batch: Batch, noise: Any, how: Learning) -> tuple[Any, Any]:
+def td_targets(tree: Tree, batch: Minibatch, noise: Any, how: Learning) -> tuple[Any, Any]:
     """[B] each: the TD targets of Q and of C; noise: [B, A] standard normal numbers for the next actions."""
     action, density = draw_actions(tree["actor"], batch.next_state, noise)
     later = (
@@ -126,7 +126,7 @@ def td_targets(tree: Tree, batch: Batch, noise: Any, how: Learning) -> tuple[Any
     return wanted, target(batch.terminated, batch.terminated, risk, how.gamma)
 
 
-def _step(tree: Tree, batch: Batch, lam: Any, key: Any, how: Learning) -> Tree:
+def _step(tree: Tree, batch: Minibatch, lam: Any, key: Any, how: Learning) -> Tree:
     """One gradient step of every network, in the order of Stable-Baselines3."""
     new, steps = dict(tree), dict(tree["steps"])
 
@@ -156,7 +156,7 @@ def _step(tree: Tree, batch: Batch, lam: Any, key: Any, how: Learning) -> Tree:
     return {**new, "steps": steps}
 
 
-def improve(tree: Tree, batches: Batch, *, count: Any, seed: Any, first: Any, lam: Any, how: Learning) -> Tree:
+def improve(tree: Tree, batches: Minibatch, *, count: Any, seed: Any, first: Any, lam: Any, how: Learning) -> Tree:
     """The networks after the first `count` of the batches [n, B, ...]; other parts of the tree stay.
 
     count: no part of the shapes, so that episodes of all lengths share one program.
@@ -167,7 +167,7 @@ def improve(tree: Tree, batches: Batch, *, count: Any, seed: Any, first: Any, la
 
 
 @jitted()
-def _improve(tree: Tree, batches: Batch, *, count: Any, seed: Any, first: Any, lam: Any, how: Learning) -> Tree:
+def _improve(tree: Tree, batches: Minibatch, *, count: Any, seed: Any, first: Any, lam: Any, how: Learning) -> Tree:
     def one(i: Any, tree: Tree) -> Tree:
         batch = jax.tree.map(lambda field: field[i], batches)
         return _step(tree, batch, lam, jax.random.fold_in(jax.random.key(seed), first + i), how)
@@ -175,7 +175,7 @@ def _improve(tree: Tree, batches: Batch, *, count: Any, seed: Any, first: Any, l
     return dict(jax.lax.fori_loop(0, count, one, tree))
 
 
-Draw: TypeAlias = Callable[[tuple[int, int]], Batch]  # (n, B) -> batches [n, B, ...]
+Draw: TypeAlias = Callable[[tuple[int, int]], Minibatch]  # (n, B) -> batches [n, B, ...]
 TOGETHER = 64  # gradient steps in one call of the compiled program
 BATCHES, NOISE = 2, 3  # purposes of random numbers
 

@@ -1,13 +1,11 @@
 """A linear policy and a small network that corrects it. None of this needs JAX.
 
-Legend: D numbers in a state, A in an action; u, v units of the hidden layers; z = (s - centre) / scale; lam the price
-of a reset. An actor is {"skip": (weight [D, A], bias [A]), "net": layers (D + 1 -> u -> v -> A)}, on the scale of z:
-  a = tanh(skip(z) + net(z, log(1 + lam)))
+Legend: D numbers in a state, A in an action; u, v units of the hidden layers; z = (s - centre) / scale. An actor is
+{"skip": (weight [D, A], bias [A]), "net": layers (D -> u -> v -> A)}, on the scale of z:  a = tanh(skip(z) + net(z))
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
@@ -28,20 +26,16 @@ Actor: TypeAlias = dict[str, Any]
 def first_actor(theta: Floats, hidden: int, rng: np.random.Generator) -> Actor:
     """The actor that begins as the policy theta [A, D + 1]: the last layer of its network is 0."""
     n_actions, size = theta.shape[0], theta.shape[1] - 1
-    *inner, (weight, bias) = uniform_layers((size + 1, hidden, hidden, n_actions), rng)
+    *inner, (weight, bias) = uniform_layers((size, hidden, hidden, n_actions), rng)
     layers = (*inner, (np.zeros_like(weight), np.zeros_like(bias)))
     narrow = theta.astype(np.float32)
     return {"skip": (np.ascontiguousarray(narrow[:, :-1].T), narrow[:, -1].copy()), "net": layers}
 
 
-def pushes(actor: Actor, z: Any, price: Any, *, joined: Callable[[Any, Any], Any], activation: Any) -> Any:
-    """[..., A] the actor's output before tanh, in z [..., D]; the same for NumPy and JAX.
-
-    price: [..., 1] log(1 + lam).
-    joined: concatenates two arrays along their last axis.
-    """
+def pushes(actor: Actor, z: Any, activation: Any) -> Any:
+    """[..., A] the actor's output before tanh, in z [..., D]; the same for NumPy and JAX."""
     weight, bias = actor["skip"]
-    return z @ weight + bias + forward(actor["net"], joined(z, price), activation)
+    return z @ weight + bias + forward(actor["net"], z, activation)
 
 
 @dataclass
@@ -94,12 +88,12 @@ class SkipPolicy(Policy):
         return pushed.tanh().in_box(self.low, self.high)
 
 
-def skip_policy(actor: Actor, lam: float, scaling: Scaling, box: Box, noise: float) -> SkipPolicy:
-    """The policy of an actor for the price lam, for states that are not scaled."""
+def skip_policy(actor: Actor, scaling: Scaling, box: Box, noise: float = 0.0) -> SkipPolicy:
+    """The policy of an actor, for states that are not scaled."""
     weight, bias, *rest = (np.asarray(part, dtype=np.float64) for part in (*actor["skip"], *_flat(actor["net"])))
     first, first_bias, *others = rest
-    inner, outer = first[:-1] / scaling.scale[:, None], weight / scaling.scale[:, None]
-    first_bias = first_bias + np.log1p(lam) * first[-1] - scaling.centre @ inner
+    inner, outer = first / scaling.scale[:, None], weight / scaling.scale[:, None]
+    first_bias = first_bias - scaling.centre @ inner
     second, second_bias, last, last_bias = others
     low, high = box.ends
     return SkipPolicy(

@@ -41,6 +41,18 @@ class Bonus(NamedTuple):
     lam: float
 
 
+class Ahead(NamedTuple):
+    """What comes after an episode, for plans that look beyond it."""
+
+    after: Floats  # [S] the value of ending it there, or [0]: only the episode counts
+    beyond: float  # the most that can be
+    toll: Floats  # [L, S, A] what it costs to try a pair for the first time, or [0, 0, 0]: nothing
+    again: int  # pairs that were tried so often at most are tried as if for the first time
+
+
+NOTHING_AHEAD = Ahead(np.empty(0), 0.0, np.empty((0, 0, 0)), 0)
+
+
 class Rows(NamedTuple):
     """Counts as rows of pairs, wherever they are kept."""
 
@@ -60,6 +72,9 @@ def composite_step(
     moves_on: bool,  # whether this step is followed by a transition
     x: Bonus,
     cap: float,  # H - h
+    beyond: float,  # the most that can come after the episode, 0 if only the episode counts
+    toll: Floats,  # [R, A] what it costs to try a pair for the first time, or [0, 0]: nothing
+    again: int,  # pairs that were tried so often at most are tried as if for the first time
     v: Floats,  # values of the next step: those of successor t are at where[t], or at `grave` if it is a reset state
     v_r: Floats,
     v_c: Floats,
@@ -78,9 +93,9 @@ def composite_step(
     now_low: Floats,  # [n] out
     action: NDArray[np.int32],  # [n] out
 ) -> None:
-    """Q = min(H - h, rhat + Phat V + b), greedy; ties go to the pair tried more often, then to the preferred one."""
+    """Q = min(H - h + beyond, rhat + Phat V + b), greedy; ties go to the pair tried more often, then to `prefer`."""
     n_actions = prefer.shape[1]
-    rest = cap - 1.0
+    rest, most = cap - 1.0, cap + beyond
     span = rest + x.cost_part * x.lam
     form, log_term, noise, cost_part, lam = x.form, x.log_term, x.noise, x.cost_part, x.lam
     q, q_r, q_c = np.empty(n_actions), np.empty(n_actions), np.empty(n_actions)
@@ -92,13 +107,15 @@ def composite_step(
         r = rows[k]
         for a in range(n_actions):
             n = c.tried[r, a] if r >= 0 else 0
-            if n == 0:
-                q[a], q_r[a], q_c[a] = cap, cap, 0.0
+            if n <= again:
+                q[a], q_r[a], q_c[a] = most, cap, 0.0
+                if len(toll) > 0 and r >= 0:
+                    q[a] -= toll[r, a]
                 continue
             moves = c.moved[r, a] if moves_on else 0
             mean, mean_r, mean_c, mean_low, bonus = 0.0, 0.0, 0.0, 0.0, 0.0
             if moves_on and moves == 0:
-                mean, mean_r, mean_low = rest, rest, -lam
+                mean, mean_r, mean_low = rest + beyond, rest, -lam
             elif moves > 0:
                 if c.stride > 0:
                     first = (r * n_actions + a) * c.stride
@@ -146,7 +163,7 @@ def composite_step(
             if len(stretch) > 0:
                 bonus *= stretch[r, a]
             pay = c.earned[r, a] / n
-            q[a] = max(min(pay + mean + bonus, cap), -lam)
+            q[a] = max(min(pay + mean + bonus, most), -lam)
             q_r[a], q_c[a] = min(max(pay + mean_r, 0.0), cap), min(mean_c, 1.0)
             now_low[k] = max(now_low[k], pay + mean_low - bonus)
         if len(may) > 0:
@@ -182,6 +199,10 @@ def composite_plan(
     draw: Floats,  # [L, S, A] multiples of the width to add, or [0, 0, 0]: the width itself
     prefer: Floats,  # [S, A] which of equally good and equally often tried actions to take: the largest
     allowed: Bools,  # [1 or H, S, A] actions that may be taken where there are any, or [0, 0, 0]: all
+    after: Floats,  # [S] what comes after an episode that ends there, or [0]: nothing counts that does
+    beyond: float,  # the most of that
+    toll: Floats,  # [L, S, A] what it costs to try a pair for the first time, or [0, 0, 0]: nothing
+    again: int,  # pairs that were tried so often at most are tried as if for the first time
     policy: Floats,  # [H, S, A] out, one action each
     v: Floats,  # [S] out: V at step 1
     v_r: Floats,  # [S] out: V_r of the policy on the counts; what was never tried pays all and costs nothing
@@ -195,28 +216,27 @@ def composite_plan(
     begin, used = np.empty((0, 0), dtype=np.int64), np.empty((0, 0), dtype=np.int32)
     rows = Rows(tried, earned, moved, begin, used, c.successor.reshape(-1), c.seen.reshape(-1), width)
     bonus, stretch = Bonus(form, log_term, noise, cost_part, lam), draw.reshape((-1, draw.shape[2] or 1))
+    fee = toll.reshape((-1, toll.shape[2] or 1))
     next_v, next_r, next_c = np.zeros(n_states + 1), np.zeros(n_states + 1), np.zeros(n_states + 1)
     next_low, low = np.zeros(n_states + 1), np.empty(n_states)
     next_v[n_states], next_c[n_states], next_low[n_states] = -lam, 1.0, -lam
+    if len(after) > 0:
+        next_v[:n_states] = after
     itself, action = np.arange(n_states), np.empty(n_states, dtype=np.int32)
     no_sets = np.empty((0, 0), dtype=np.bool_)
     policy[:] = 0.0
     for h in range(horizon - 1, -1, -1):
-        after = (
-            next_v,
-            next_r,
-            next_c,
-            next_low,
-            itself,
-            c.known_last if h == n_transitions - 1 else c.known,
-            n_states,
-        )
+        is_reset = c.known_last if h == n_transitions - 1 else c.known
+        ahead = (next_v, next_r, next_c, next_low, itself, is_reset, n_states)
         row = itself + h * n_states if n_layers > 1 else itself
         # One layer of sets is for all steps, but an action that leads nowhere (literal boundary) is never unsafe.
         bound = len(allowed) > 0 and h < n_transitions
         may = allowed[h if len(allowed) > 1 else 0] if bound else no_sets
         here, made = (row, c.known, prefer, may, stretch), (v, v_r, v_c, low, action)
-        composite_step(rows, h < n_transitions, bonus, float(horizon - h), *after, *here, *made)
+        cap, more = float(horizon - h), beyond if h < n_transitions else 0.0
+        composite_step(rows, h < n_transitions, bonus, cap, more, fee, again, *ahead, *here, *made)
+        if h >= n_transitions and len(after) > 0:  # nothing moves: the next episode begins here, whatever is done
+            v += after
         for s in range(n_states):
             policy[h, s, action[s]] = 1.0
         next_v[:n_states], next_r[:n_states], next_c[:n_states], next_low[:n_states] = v, v_r, v_c, low
@@ -315,17 +335,30 @@ class CountState(HasCounts, CountData):
         allowed: Bools = ALL,
         draw: Floats | None = None,
         counts: Counts | None = None,
+        ahead: Ahead = NOTHING_AHEAD,
     ) -> Plan:
-        """See `CountData`, inside the actions that are allowed.
+        """See `CountData`, inside the actions that are allowed; `upper` counts what is ahead as well.
 
         draw: [L, S, A] multiples of the width to add.  counts: what to plan with in place of what was seen.
         """
+        policy, v, v_r, v_c = self.values(bonus, allowed, draw, counts, ahead)
+        return Plan(policy, float(v_r[s1]), float(v_c[s1]), float(v[s1]))
+
+    def values(
+        self,
+        bonus: Bonus,
+        allowed: Bools = ALL,
+        draw: Floats | None = None,
+        counts: Counts | None = None,
+        ahead: Ahead = NOTHING_AHEAD,
+    ) -> tuple[Floats, Floats, Floats, Floats]:
+        """The policy [H, S, A] of `plan`, and V, V_r and V_c [S] of all starts."""
         n_states, n_actions = self.tried.shape[1:]
         policy, v, v_r, v_c = np.empty((self.horizon, n_states, n_actions)), *np.empty((3, n_states))
         stretch = self.nothing if draw is None else draw
         seen = self.counts if counts is None else counts
-        composite_plan(seen, self.n_transitions, *bonus, stretch, self.prefer, allowed, policy, v, v_r, v_c)
-        return Plan(policy, float(v_r[s1]), float(v_c[s1]), float(v[s1]))
+        composite_plan(seen, self.n_transitions, *bonus, stretch, self.prefer, allowed, *ahead, policy, v, v_r, v_c)
+        return policy, v, v_r, v_c
 
 
 def fresh(

@@ -131,7 +131,7 @@ def composite_places(
         next_place = place[h + 1] if h + 1 < horizon else over
         after = (v, v_r, v_c, low, next_place, c.known_last if h == n_transitions - 1 else c.known, DEAD)
         here, made = (rows, known, prefer, may, all_width), (v[new], v_r[new], v_c[new], low[new], action[new])
-        composite_step(counted, h < n_transitions, bonus, float(horizon - h), *after, *here, *made)
+        composite_step(counted, h < n_transitions, bonus, float(horizon - h), 0.0, all_width, 0, *after, *here, *made)
 
 
 @jit

@@ -316,15 +316,12 @@ class GymProblem(SteppedProblem):
                 observation = typed(self.env.observation_space, observation)
             if reward is None:
                 return Recorded(self._observed(observation), 0.0, False)
-            own, known = number(reward), dict(info)
-            at_goal = self.goals is not None and self._decided(
-                "goal_when", self.goals.when, observation, own, terminated, known
-            )
-            reset = not at_goal and self._decided(
-                "reset_when", self.terms.reset_when, observation, own, terminated, known
-            )
+            own = number(reward)
+            seen = (observation, own, terminated, dict(info))
+            at_goal = self.goals is not None and self._decided("goal_when", self.goals.when, *seen)
+            reset = not at_goal and self._decided("reset_when", self.terms.reset_when, *seen)
             rewards = self.terms.rewards
-            value = float(at_goal) if isinstance(rewards.own, PerGoal) else rewards(observation, own, terminated, known)
+            value = float(at_goal) if isinstance(rewards.own, PerGoal) else rewards(*seen)
             state = self.n_states - 1 if reset and self.n_states is not None else self._observed(observation)
         except Unusable as error:
             raise InvalidInput(f"A step of the data is none of '{self.name}': the environment {error}.") from error

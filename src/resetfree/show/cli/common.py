@@ -15,7 +15,7 @@ import numpy as np
 from rich.console import Console
 from rich.text import Text
 
-from resetfree.core.errors import InvalidInput, ResetFreeError
+from resetfree.core.errors import InvalidInput, NotCertifiable, ResetFreeError
 from resetfree.players import BASES
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.world import parse_options, resolve_model
@@ -218,9 +218,18 @@ def solution_json(solution: Solution, multipliers: bool) -> dict[str, Any]:
         "lambda_hat": numbers(solution.lambda_hat if multipliers else empty),
         "lambda_star": numbers(solution.lambda_star if multipliers else empty),
         "least_reset_probability": numbers(solution.cost),
+        "long_run_gain": numbers(_long_run(solution)),
         "policy": solution.policy.tolist() if small else None,
         "safe_actions": solution.safe_actions.tolist() if small else None,
     }
+
+
+def _long_run(solution: Solution) -> Any:
+    """[S] the best average reward per step, nan where there is none or it is not computed."""
+    try:
+        return solution.long_run.gain
+    except NotCertifiable:
+        return np.full(solution.mdp.n_states, np.nan)
 
 
 def numbers(values: Any) -> list[float | None]:

@@ -30,6 +30,7 @@ from resetfree.show.cli.progress import Tally
 from resetfree.show.report.filming import beside, can_be_filmed
 from resetfree.show.report.html.html_tables import data_words
 from resetfree.theory.certificates.record import ROLES, past_plan
+from resetfree.theory.comparators import LATE, Possible, in_words, possible
 
 RECENT = 12  # stretches that are used: earlier ones say little about the current policy
 LEAST = 4  # fewer give no warning
@@ -198,6 +199,9 @@ def _rows(run: Run, data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     planned += "" if data["planned"] == data["episodes"] else f" (planned: {data['planned']:,})"
     steps = counted(int(run.columns["steps"].sum()), "step")
     yield "episodes", f"{k:,}{planned} in {duration(data['seconds'])}, {steps}"
+    best = Possible(data["possible_within_episode"], data["possible_long_run"])
+    if k and (earned := in_words(data["reward_at_end"], best)):
+        yield "earned", f"{number(data['reward_at_end'])} per episode in the last tenth: {'; '.join(earned)}"
     if data["regret"] is not None:
         yield "regret", _per_episode(data["regret"], k)
     yield from _resets(data, k)
@@ -339,7 +343,9 @@ def summary(run: Run, max_resets: int | None = None) -> dict[str, Any]:
     length, lately, bound = tally.recent
     regret: float | None = None
     resets: float | None = None
+    best = Possible(None, None)
     try:
+        best = possible(run.solution, run.columns["s1"])
         regret, resets = float(run.regret[-1]), float(run.resets[-1])
     except NotCertifiable:
         pass
@@ -358,6 +364,9 @@ def summary(run: Run, max_resets: int | None = None) -> dict[str, Any]:
             "statements": run.statements,
             "warning": _warning(run),
             "decisions": [one._asdict() for one in run.decisions],
+            "reward_at_end": float(np.mean(run.columns["reward"][-max(1, len(run) // LATE) :])) if len(run) else None,
+            "possible_within_episode": best.within_episode,
+            "possible_long_run": best.long_run,
             "regret": regret,
             "resets": resets,
             "realised_resets": tally.resets,

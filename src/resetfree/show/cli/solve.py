@@ -74,6 +74,7 @@ def solve(
         console.print(
             f"feasible starts {data['n_feasible']} of {mdp.n_states}; unsafe first actions {unsafe}", highlight=False
         )
+        console.print(_long_run(data["long_run_gain"], mdp.horizon), highlight=False)
         if has_map(solution) and multipliers:
             console.print(grid_map(solution))
         else:
@@ -89,6 +90,19 @@ def solve(
             console.print(f"Picture: {picture}")
 
     emit(data, as_json, show)
+
+
+def _long_run(gains: Sequence[float | None], horizon: int) -> str:
+    """The best average reward in words.
+
+    >>> _long_run([0.25, None, 1.0], 8), _long_run([None], 8)
+    ('in the long run: at best 2 to 8 per episode', 'in the long run: not known')
+    """
+    found = [gain * horizon for gain in gains if gain is not None]
+    if not found:
+        return "in the long run: not known"
+    few, most = (f"{round(x, 9):.6g}" for x in (min(found), max(found)))
+    return f"in the long run: at best {few if few == most else f'{few} to {most}'} per episode"
 
 
 def _exact_json(mdp: rf.FiniteMDP, starts: Any) -> dict[str, list[str | None]]:

@@ -21,6 +21,7 @@ from resetfree.problems.finite.mdp import FiniteMDP, check_model
 from resetfree.problems.finite.safety import SafeSets, safe_sets
 from resetfree.problems.finite.tabular_policy import check_policy
 from resetfree.theory.oracle import extended_range
+from resetfree.theory.oracle.long_run import LongRunSolution, solve_long_run
 
 SMALLEST_EXPONENT = -900  # of two; floats end at -1022, and some room is left for sums and quotients
 
@@ -51,6 +52,11 @@ class Solution:
         result = np.full(self.mdp.n_states, np.nan)
         result[self.starts] = _kernel(self.mdp).newton_multipliers(self.mdp.model, self.policy, self.starts)
         return result
+
+    @cached_property
+    def long_run(self) -> LongRunSolution:
+        """The best average reward of a policy that is never reset, beside the paper's comparator of one episode."""
+        return solve_long_run(self.mdp)
 
     @property
     def lambda_star(self) -> Floats:

@@ -1,4 +1,7 @@
-"""The result of a report: its tiles at the top, and several groups compared, problem by problem."""
+"""The result of a report: its tiles at the top, and several groups compared, problem by problem.
+
+Legend: the last tenth of a run is what it had learned; a share is of what is possible without a reset.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,7 @@ from resetfree.show.report.html.page import Markup, join, table, tag
 from resetfree.show.report.style import GREY, line
 from resetfree.studies.statistics import Interval, chance_of_less, interval, trimmed
 from resetfree.theory.certificates import anytime
-
-LATE = 10  # the last tenth of the episodes
+from resetfree.theory.comparators import LATE, Possible, in_words, possible
 
 
 @dataclass(frozen=True)
@@ -90,10 +92,9 @@ def _earned(group: Group) -> Tile:
     value, scaled = late_reward(group), "original" in group.measures
     note = "in the environment's own units" if scaled else f"the last tenth of {group.rounds:,} episodes"
     if not isinstance(group.truths, str):
-        best = np.mean([np.mean(t.solution.value[t.rounds.s1[_late(group) : group.rounds]]) for t in group.truths])
-        if best > 0:
-            share = percent(late_reward(group, "reward") / best)
-            note = f"{share} of what the best policy that is never reset earns"
+        found = [possible(t.solution, t.rounds.s1[: group.rounds]) for t in group.truths]
+        known = Possible(*(None if None in column else float(np.mean(column)) for column in zip(*found, strict=True)))
+        note = "; ".join(in_words(late_reward(group, "reward"), known)) or note
     return Tile(number(value), "reward per episode at the end", note)
 
 

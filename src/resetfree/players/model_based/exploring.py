@@ -1,0 +1,101 @@
+"""When a search explores: where the reward has not risen for long, and as far as resets allow.
+
+What counts are the transitions alone, so a resumed run decides the same. Where nothing has ever been a reset, it is
+free to explore from FREE steps without a rise on. After R resets, it is less cautious after PATIENCE (1 + R) steps
+without a reset or a rise: so in n steps, at most about sqrt(2 n / PATIENCE) resets end such a time.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from resetfree.core.arrays import Floats
+from resetfree.game.capabilities import Decision
+from resetfree.game.replay_buffer import ReplayBuffer
+from resetfree.players.model_based.prizes import prizes
+
+BLOCK = 250  # steps whose mean reward is compared
+RISEN = 0.05  # of the range of rewards seen, or of SPREAD if that is more: a rise that counts
+WITHIN = 0.1  # of that range: a reward that near to the best steps leaves nothing to look for
+SPREAD = 0.1  # of rewards, a part of which a rise is at least
+WIDE = 0.5  # range of rewards seen, without which the best of them may be poor, where nothing has ever been a reset
+FREE = 500  # steps without a rise after which it explores, where nothing has ever been a reset
+PATIENCE = 2000  # the same where resets are known, times one more than there were
+TRIAL = 250  # steps of a policy that is tried while it explores
+LASTING = 4000  # steps without a rise after which trials are as rare as plans are elsewhere
+BRAVE = 0.3  # part of the caution that is left where resets are known
+
+
+class Exploring(NamedTuple):
+    """How it explores."""
+
+    stalled: int  # steps since the reward has risen
+    caution: float  # part of the initial caution that is left
+    seeks: bool  # whether this trial looks for unseen states
+    trials: bool  # whether a new plan follows each trial
+
+
+def stalled(reward: Floats) -> tuple[int, int]:
+    """Steps since the mean reward of a block was last higher than that of all blocks before, and the most there were.
+
+    >>> stalled(np.concatenate([np.zeros(BLOCK), np.ones(3 * BLOCK)])) == (2 * BLOCK, 2 * BLOCK)
+    True
+    """
+    n = len(reward) // BLOCK
+    if n == 0:
+        return 0, 0
+    means, least = reward[: n * BLOCK].reshape(n, BLOCK).mean(axis=1), RISEN * max(float(np.ptp(reward)), SPREAD)
+    best, at, longest = float(means[0]), 0, 0
+    for i, mean in enumerate(means.tolist()):
+        longest = max(longest, i - at)
+        if mean > best + least:
+            best, at = mean, i
+    now = len(reward) - (at + 1) * BLOCK
+    return now, max(now, longest * BLOCK)
+
+
+def exploring(rows: ReplayBuffer, n: int, *, stated: bool = False) -> Exploring | None:
+    """How to explore with the first n rows; None: not at all.
+
+    stated: whether it is known that nothing can be a reset.
+    """
+    taken = rows.taken(n)
+    reward, fell = rows.reward[:n][taken], np.flatnonzero(rows.terminated[:n])
+    if len(reward) < BLOCK:
+        return None
+    low, high = np.quantile(reward, (0.0, 0.99))
+    content = reward[-BLOCK:].mean() > high - WITHIN * (high - low)  # as much as the best steps that were seen
+    since, longest = stalled(reward)
+    if len(fell):
+        since = min(since, n - int(fell[-1]) - 1)
+        needed = PATIENCE * (1 + len(fell))
+        found = Exploring(since, caution=BRAVE, seeks=False, trials=since < needed + LASTING)
+        return None if content or since < needed else found
+    if (won := prizes(reward)).any():
+        since = len(reward) - 1 - int(np.flatnonzero(won)[-1])  # won lately: there is nothing to seek
+        stated, longest = since >= BLOCK, 0
+    in_turn = (n // TRIAL) % 2 == 1 or not np.ptp(reward)  # where all rewards are the same, there is nothing else to do
+    free = (stated or longest >= FREE) and not (content and high - low > WIDE)
+    return Exploring(since, caution=0.0, seeks=in_turn and since < LASTING, trials=since < LASTING) if free else None
+
+
+def trial_is_over(rows: ReplayBuffer, at: int, now: Exploring | None) -> bool:
+    """Whether the policy that was planned with `at` rows was tried for long enough."""
+    return now is not None and now.trials and rows.n - at >= TRIAL
+
+
+def explored(rows: ReplayBuffer, *, stated: bool) -> list[Decision]:
+    """When it began to explore, and why; episodes of data count as rounds."""
+    ends = np.flatnonzero(~rows.taken(rows.n) | rows.terminated[: rows.n]) + 1
+    found, before = list[Decision](), False
+    for k, n in enumerate(ends.tolist(), 1):
+        if n // BLOCK == (n - 1 if k == 1 else ends[k - 2]) // BLOCK:
+            continue  # no block is complete that was not before
+        now = exploring(rows, n, stated=stated)
+        if now is not None and not before and now.stalled:
+            how = "as no state was ever a reset" if not now.caution else "with less caution"
+            found.append(Decision(k, f"exploring, {how}: reward has not risen for {now.stalled:,} steps"))
+        before = now is not None
+    return found
