@@ -25,8 +25,8 @@ def number(value: float, digits: int = DIGITS) -> str:
         return f"{_trimmed(mantissa)} × 10^{int(power)}"
     if size < SMALLEST:
         return f"under {SMALLEST:g}" if value > 0 else f"above -{SMALLEST:g}"
-    places = min(max(0, digits - 1 - math.floor(math.log10(size))), PLACES)
-    return _trimmed(f"{value:,.{places}f}")
+    decimals = min(max(0, digits - 1 - math.floor(math.log10(size))), PLACES)
+    return _trimmed(f"{value:,.{decimals}f}")
 
 
 def low_to_high(low: float, high: float, digits: int = DIGITS) -> str:
