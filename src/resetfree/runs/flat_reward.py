@@ -58,8 +58,8 @@ class FlatReward:
         if risen or last.mean() >= HIGH * self.horizon:
             return False
         self.sentence = (
-            f"The reward has not risen in {n:,} episodes ({n * self.horizon:,} steps): {number(float(first.mean()))} an episode "
-            f"in the first {len(first)}, {number(float(last.mean()))} in the last {len(last)}."
+            f"The reward has not risen in {n:,} episodes ({n * self.horizon:,} steps): "
+            f"{number(float(first.mean()))} an episode in the first {len(first)}, {number(float(last.mean()))} in the last {len(last)}."
         )
         return True
 

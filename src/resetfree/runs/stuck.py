@@ -188,8 +188,8 @@ class Watch:
         where = f"ended all of them at {shown(end)}" if n == 1 else f"ended them at {n} places, now at {shown(end)}"
         return (
             f"Stuck: in the last {self.still:,} episodes ({self.still * self.horizon:,} steps) it earned at most "
-            f"{number(float(self._most))} an episode, after {number(float(self._top))} at best, and {where}, without a reset and without a "
-            f"goal. Such a stretch is reported from {self.window:,} episodes on."
+            f"{number(float(self._most))} an episode, after {number(float(self._top))} at best, and {where}, without a reset "
+            f"and without a goal. Such a stretch is reported from {self.window:,} episodes on."
         )
 
 

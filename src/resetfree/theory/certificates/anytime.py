@@ -72,7 +72,7 @@ def resets_bound(n_resets: ArrayLike, k: ArrayLike) -> Floats:
     >>> resets_bound([0, 1, 10], [2, 50, 100]).round(1).tolist()
     [2.0, 6.6, 23.4]
     """
-    return np.minimum(resets_upper(n_resets, SHOWN), k)
+    return np.asarray(np.minimum(resets_upper(n_resets, SHOWN), k), dtype=np.float64)
 
 
 @checked
