@@ -59,7 +59,8 @@ class FlatReward:
             return False
         self.sentence = (
             f"The reward has not risen in {n:,} episodes ({n * self.horizon:,} steps): "
-            f"{number(float(first.mean()))} an episode in the first {len(first)}, {number(float(last.mean()))} in the last {len(last)}."
+            f"{number(first.mean())} an episode in the first {len(first)}, "
+            f"{number(last.mean())} in the last {len(last)}."
         )
         return True
 

@@ -111,7 +111,7 @@ class Watch:
         if self.since is None:
             return ""
         where = shown(self._ends[-1])
-        return f"STUCK since episode {self.since:,} at {where}: earns at most {number(float(self._most))} an episode"
+        return f"STUCK since episode {self.since:,} at {where}: earns at most {number(self._most)} an episode"
 
     @property
     def window(self) -> int:
@@ -188,7 +188,7 @@ class Watch:
         where = f"ended all of them at {shown(end)}" if n == 1 else f"ended them at {n} places, now at {shown(end)}"
         return (
             f"Stuck: in the last {self.still:,} episodes ({self.still * self.horizon:,} steps) it earned at most "
-            f"{number(float(self._most))} an episode, after {number(float(self._top))} at best, and {where}, without a reset "
+            f"{number(self._most)} an episode, after {number(self._top)} at best, and {where}, without a reset "
             f"and without a goal. Such a stretch is reported from {self.window:,} episodes on."
         )
 
