@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo studio test test-all wheel lint format types docs browser bench bench-speed bench-players bench-rates bench-peers
 .PHONY: bench-report bench-studio bench-stored bench-large bench-batched bench-sweep bench-gym bench-sb3 bench-machines
-.PHONY: bench-real-time bench-danger bench-first-contacts bench-theory bench-sharp bench-coverage bench-continuum bench-soak mutants clean
+.PHONY: bench-real-time bench-unseen bench-danger bench-first-contacts bench-theory bench-sharp bench-coverage bench-continuum bench-soak mutants clean
 
 demo: $(VENV)/.core
 	$(BIN)/resetfree demo
@@ -130,6 +130,15 @@ bench-gym: $(VENV)/.dev
 bench-first-contacts: $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/first_contacts.py $(OPTIONS)
 	$(BIN)/python benchmarks/first_contacts.py --page
+
+# Public environments by their default call, then SAC and PPO of Stable-Baselines3 at equal steps; goes on where it was stopped.
+bench-unseen: $(VENV)/.dev
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/unseen.py --out unseen.jsonl $(OPTIONS)
+	test -d .venv-sb3 || $(PYTHON) -m venv .venv-sb3
+	PIP_CONSTRAINT= .venv-sb3/bin/pip install --quiet torch==2.13.0 stable-baselines3==2.9.2 \
+	  "gymnasium[mujoco]==1.4.0" mujoco==3.11.0 minigrid pygame -e .
+	OMP_NUM_THREADS=1 .venv-sb3/bin/python benchmarks/unseen.py --learners sac,ppo --out unseen.jsonl $(OPTIONS)
+	$(BIN)/python benchmarks/unseen.py --table unseen.jsonl
 
 # Resets where one fall can teach about others: rule elimination beside support elimination, one JSON line per seed.
 bench-danger: $(VENV)/.dev

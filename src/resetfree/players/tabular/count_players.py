@@ -117,12 +117,8 @@ def composite_step(
             if moves_on and moves == 0:
                 mean, mean_r, mean_low = rest + beyond, rest, -lam
             elif moves > 0:
-                if c.stride > 0:
-                    first = (r * n_actions + a) * c.stride
-                    end = first + c.stride
-                else:
-                    first = c.begin[r, a]
-                    end = first + c.used[r, a]
+                first = (r * n_actions + a) * c.stride if c.stride > 0 else c.begin[r, a]
+                end = first + (c.stride if c.stride > 0 else c.used[r, a])
                 for j in range(first, end):
                     times = float(c.times[j])
                     if times == 0.0:
