@@ -37,7 +37,7 @@ from resetfree.theory.oracle.dynamic_programming import Solution, evaluate
 from resetfree.theory.reset_limits import Limit, limit
 from resetfree.theory.theorems import certify_problem
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "AssumptionViolated",
     "Box",

@@ -56,7 +56,7 @@ def test_a_broken_prediction_shows_in_the_verdict(player: type[BestResponse]) ->
     if player is Inverted:
         assert found.predicted / EPISODES == pytest.approx(1 - share, abs=0.1)
     assert found.verdict == ("too high" if found.predicted > found.realised else "too low")
-    assert f"{found.verdict} (99 %)" in found.words
+    assert f"{found.verdict} (95 %)" in found.words
     assert MEANT[found.meant] in found.words
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from resetfree.core.arrays import Floats
 from resetfree.core.errors import AssumptionViolated, InvalidInput, NotCertifiable
+from resetfree.core.readable import counted, duration, number
 from resetfree.problems.contract import Note
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.runs.file.newfile import Ending
@@ -68,15 +69,15 @@ def described(run: Shown) -> dict[str, str]:
     few = f"the last {len(c['k'][late])}"
     resets = f"{int(c['reset'].sum())}, {int(c['reset'][late].sum())} of them in {few}" if n else "0"
     if exact(run):
-        resets += f"; expected {float(run.resets[-1]):.4g}"
+        resets += f"; expected {number(float(run.resets[-1]), 4)}"
     if run.requested_resets:
         resets += f"; {len(run.requested_resets)} more requested when it was stuck"
     if "goals" in c:
-        resets += f"; {int(c['goals'].sum())} goals"
+        resets += f"; {counted(int(c['goals'].sum()), 'goal')}"
     paid = own_rewards(run)
-    earned = f"{paid.mean():.4g} per episode, {paid[late].mean():.4g} in {few}" if n else "nothing yet"
+    earned = f"{number(paid.mean(), 4)} per episode, {number(paid[late].mean(), 4)} in {few}" if n else "nothing yet"
     known = regret(run)
-    earned += "" if known is None or not n else f"; regret {float(known[-1]):.4g}"
+    earned += "" if known is None or not n else f"; regret {number(float(known[-1]), 4)}"
     if run.ended is not None:
         state = f"ended after {n} of {spec['episodes']} episodes: {run.ended.why}"
     else:
@@ -86,7 +87,7 @@ def described(run: Shown) -> dict[str, str]:
     episodes = "episode" if n == 1 else "episodes"
     where = "in no file" if run.path is None else f"saved in '{run.path}'"
     return {
-        "problem": f"{spec['problem']}, {n} {episodes} of {spec['horizon']} actions in {run.seconds:.3g} s",
+        "problem": f"{spec['problem']}, {n} {episodes} of {spec['horizon']} actions in {duration(run.seconds)}",
         "players": f"{spec['primal']['name']} against {spec['dual']['name']}, seed {spec['seed']}",
         "resets": resets,
         "reward": earned,

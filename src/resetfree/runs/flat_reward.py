@@ -12,6 +12,7 @@ from math import ceil, sqrt
 
 import numpy as np
 
+from resetfree.core.readable import number
 from resetfree.problems.contract import Note, Problem
 
 EPISODES, STEPS = 30, 3000  # before the first look
@@ -57,8 +58,9 @@ class FlatReward:
         if risen or last.mean() >= HIGH * self.horizon:
             return False
         self.sentence = (
-            f"The reward has not risen in {n:,} episodes ({n * self.horizon:,} steps): {first.mean():.3g} an episode "
-            f"in the first {len(first)}, {last.mean():.3g} in the last {len(last)}."
+            f"The reward has not risen in {n:,} episodes ({n * self.horizon:,} steps): "
+            f"{number(first.mean())} an episode in the first {len(first)}, "
+            f"{number(last.mean())} in the last {len(last)}."
         )
         return True
 

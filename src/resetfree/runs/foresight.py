@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.arrays import Floats
+from resetfree.core.readable import number
 from resetfree.game.contract import Prediction
 from resetfree.players import discover
-from resetfree.theory.certificates.anytime import DELTA, resets_lower, resets_upper
+from resetfree.theory.certificates.anytime import SHOWN, resets_lower, resets_upper
 
 MEANT: dict[Prediction, str] = {
     "expected": "the player's best guess",
@@ -31,7 +32,7 @@ class Foresight(NamedTuple):
     meant: Prediction
     predicted: float | None  # the sum of all p_i
     realised: int  # N
-    verdict: Literal["too low", "too high"] | None  # the sum, by the resets that happened alone, with 99 %
+    verdict: Literal["too low", "too high"] | None  # the sum, by the resets that happened alone, with 95 %
     with_reset: float | None  # the mean of p_i over episodes with a reset
     without_reset: float | None  # over the others
 
@@ -43,7 +44,7 @@ class Foresight(NamedTuple):
         'high by design: what is not known counts as dangerous; 0.6 before resets, 0.02 otherwise'
         """
         means = [(self.with_reset, "before resets"), (self.without_reset, "otherwise")]
-        both = ", ".join(f"{mean:.2g} {where}" for mean, where in means if mean is not None)
+        both = ", ".join(f"{number(mean, 2)} {where}" for mean, where in means if mean is not None)
         return "; ".join(part for part in (MEANT[self.meant], self._verdict_text(), both) if part)
 
     @property
@@ -53,13 +54,13 @@ class Foresight(NamedTuple):
         >>> Foresight("low", 0.0, 8, "too low", 0.0, 0.0).in_short
         'low by design: what is not known counts as safe'
         >>> Foresight("high", 0.0, 8, "too low", 0.0, 0.0).in_short
-        'high by design: what is not known counts as dangerous; too low (99 %)'
+        'high by design: what is not known counts as dangerous; too low (95 %)'
         """
         meant, by_design = MEANT[self.meant], self.verdict == f"too {self.meant}"
         return meant if by_design or self.verdict is None else f"{meant}; {self._verdict_text()}"
 
     def _verdict_text(self) -> str:
-        return "" if self.verdict is None else f"{self.verdict} ({100 - 100 * DELTA:g} %)"
+        return "" if self.verdict is None else f"{self.verdict} ({100 - 100 * SHOWN:g} %)"
 
 
 def meant(spec: Mapping[str, Any], player: Any = None) -> Prediction:
@@ -79,14 +80,14 @@ def foresight(columns: Mapping[str, NDArray[Any]], how: Prediction) -> Foresight
     """What the player predicted, beside what happened.
 
     The sum of the p_i is too high if it lies above what the resets so far allow for their expectation, and too low if
-    it lies below what they need (`anytime`): no model is needed, and a verdict is wrong with 1 % at most.
+    it lies below what they need (`anytime`): no model is needed, and a verdict is wrong with 5 % at most.
 
     >>> columns = {"v_c_hat": np.where(np.arange(99) % 3, 0.1, 0.9), "reset": np.arange(99) % 3 == 0}
     >>> right = foresight(columns, "expected")
     >>> round(right.predicted, 1), right.realised, right.words
     (36.3, 33, "the player's best guess; 0.9 before resets, 0.1 otherwise")
     >>> foresight({**columns, "v_c_hat": 1 - columns["v_c_hat"]}, "expected").words
-    "the player's best guess; too high (99 %); 0.1 before resets, 0.9 otherwise"
+    "the player's best guess; too high (95 %); 0.1 before resets, 0.9 otherwise"
     """
     reset = np.asarray(columns["reset"], dtype=np.bool_)
     realised, total = int(reset.sum()), predicted_resets(columns, how)
@@ -96,9 +97,9 @@ def foresight(columns: Mapping[str, NDArray[Any]], how: Prediction) -> Foresight
         )
     predicted, p = float(total[-1]), np.asarray(columns["v_c_hat"], dtype=np.float64)
     verdict: Literal["too low", "too high"] | None = None
-    if predicted > resets_upper(realised, DELTA / 2):
+    if predicted > resets_upper(realised, SHOWN):
         verdict = "too high"
-    elif predicted < resets_lower(realised, DELTA / 2):
+    elif predicted < resets_lower(realised, SHOWN):
         verdict = "too low"
     means = [float(p[some].mean()) if some.any() else None for some in (reset, ~reset)]
     return Foresight(how, predicted, realised, verdict, *means)

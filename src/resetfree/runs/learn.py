@@ -28,7 +28,7 @@ from resetfree.runs.file.runfile import Checkpoint
 from resetfree.runs.file.spec import difference
 from resetfree.runs.live.acting import go_on, real_time, temporary_file
 from resetfree.runs.playing import Stopped, play_at_rate, play_rounds, run_of
-from resetfree.runs.request import EPISODES, Options, Progress, RunRequest, signature_of
+from resetfree.runs.request import Options, Progress, RunRequest, signature_of
 from resetfree.runs.result import Run
 from resetfree.runs.resuming import (
     check_more,
@@ -54,8 +54,9 @@ def learn(
     dual: str | DualPlayer[Any] = "auto",
     **options: Unpack[Options],
 ) -> Run:
-    """Play `episodes` rounds (2000 if none are given) of the two-player game on a problem, and keep every round.
+    """Play `episodes` rounds of the two-player game on a problem, and keep every round.
 
+    episodes: by default 2000; 200 where states are vectors, unless a limit (steps, seconds, max_resets) is given.
     problem: a gymnasium.Env, a FiniteMDP, a Problem, what has a method `problem()`, or what the command line takes.
     primal, dual: names, module:Class or players. "auto" (see `auto.choose`) picks what suits the problem, and the run
       says why; with a named primal player, "auto" is its partner: the paper's dual and feedback, unless it declares
@@ -141,7 +142,7 @@ def _prepared(
     request: RunRequest, world: World, timing: dict[str, Any] | None, before: dict[str, Any] | None = None
 ) -> Setup:
     """The setup of a request.  before: the spec of the run that is resumed."""
-    episodes: Any = EPISODES if request.how_long.episodes is None else request.how_long.episodes
+    episodes: Any = request.how_long.planned(world.problem)
     episodes = episodes if before is None else before["episodes"]
     return as_timed(prepare(world, request.who, episodes=episodes, seed=request.what.seed, before=before), timing)
 

@@ -37,6 +37,7 @@ GROUPS = ("problem", "primal", "dual")  # of settings
 FROM = ("data", "policy", "both")  # what a run takes from an old one
 ARGUMENTS = {*parameters(from_gym)} - {"env", "make_options"}  # of a problem that is an environment
 EPISODES = 2000  # of a run for which no number is given
+ON_VECTORS = 200  # of such a run on a machine, whose steps take longer, unless something else ends it
 
 
 class Options(TypedDict):
@@ -113,9 +114,15 @@ class HowLong:
         """Whether anything but the number of episodes ends it."""
         return not self.max_resets is self.steps is self.seconds is None
 
-    def check_reach(self, horizon: int) -> None:
+    def planned(self, problem: Problem) -> Any:
+        """The number of episodes: the given one; else 2000, or 200 where states are vectors and no limit is given."""
+        if self.episodes is not None:
+            return self.episodes
+        return ON_VECTORS if problem.n_states is None and not self.is_limited else EPISODES
+
+    def check_reach(self, problem: Problem) -> None:
         """Raise InvalidInput if the planned episodes are too few for the steps, which would never be reached."""
-        n = self.episodes
+        n, horizon = self.planned(problem), problem.horizon
         if self.steps is not None and isinstance(n, int | np.integer) and self.steps > n * horizon:
             enough = -(-self.steps // horizon)
             raise InvalidInput(
@@ -259,7 +266,7 @@ class RunRequest:
         """Refuse what the problem cannot do."""
         if self.around.operator is not None:
             _check_operator(world)
-        self.how_long.check_reach(world.problem.horizon)
+        self.how_long.check_reach(world.problem)
         if self.around.ask == WHEN_STUCK:
             check_asking(world.problem)
 

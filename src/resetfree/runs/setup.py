@@ -98,6 +98,7 @@ def _about(world: World, game: Game, why: str | None) -> dict[str, Any]:
         "chosen": why,
         "persistent": problem.persistent,
         "after_goal": problem.after_goal,
+        **({"sensors": names} if (names := _sensors(problem)) else {}),
         "units": None if problem.units is None else [float(end) for end in problem.units],
         "blueprint": blueprint(problem, game.s1),
     }
@@ -105,6 +106,12 @@ def _about(world: World, game: Game, why: str | None) -> dict[str, Any]:
     if not named and (model := plain_model(problem)) is not None:
         found["model"] = model  # a user's own table, which no name makes again
     return found
+
+
+def _sensors(problem: Problem) -> list[str]:
+    """The names of a state's numbers, where the problem has its own: without any they are observation[0] and so on."""
+    names = [str(name) for name in getattr(problem, "names", None) or ()]
+    return [] if names == [f"observation[{i}]" for i in range(len(names))] else names
 
 
 def _note_unknown_range(world: World, player: str) -> None:

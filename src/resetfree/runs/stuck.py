@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput, Notice
+from resetfree.core.readable import number
 from resetfree.problems.contract import Intervention, Note, Problem, State
 from resetfree.runs.flat_reward import FlatReward
 
@@ -110,7 +111,7 @@ class Watch:
         if self.since is None:
             return ""
         where = shown(self._ends[-1])
-        return f"STUCK since episode {self.since:,} at {where}: earns at most {self._most:.3g} an episode"
+        return f"STUCK since episode {self.since:,} at {where}: earns at most {number(self._most)} an episode"
 
     @property
     def window(self) -> int:
@@ -187,8 +188,8 @@ class Watch:
         where = f"ended all of them at {shown(end)}" if n == 1 else f"ended them at {n} places, now at {shown(end)}"
         return (
             f"Stuck: in the last {self.still:,} episodes ({self.still * self.horizon:,} steps) it earned at most "
-            f"{self._most:.3g} an episode, after {self._top:.3g} at best, and {where}, without a reset and without a "
-            f"goal. Such a stretch is reported from {self.window:,} episodes on."
+            f"{number(self._most)} an episode, after {number(self._top)} at best, and {where}, without a reset "
+            f"and without a goal. Such a stretch is reported from {self.window:,} episodes on."
         )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.errors import NotCertifiable
+from resetfree.core.readable import number
 from resetfree.theory.oracle.dynamic_programming import Solution
 
 LATE = 10  # the last such part of a run is what it had learned
@@ -50,7 +51,7 @@ def in_words(reward: float, found: Possible) -> list[str]:
     """
     ways = (("from there within an episode", found.within_episode), ("in the long run", found.long_run))
     return [
-        f"{100 * reward / best:.1f}".removesuffix(".0") + f" % of what is possible {way} ({best:.4g})"
+        f"{100 * reward / best:.1f}".removesuffix(".0") + f" % of what is possible {way} ({number(best, 4)})"
         for way, best in ways
         if best is not None and best > 0
     ]

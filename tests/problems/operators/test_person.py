@@ -22,11 +22,11 @@ from tests.problems.operators.plant import Counter, Plant
 
 import resetfree as rf
 from resetfree.core.errors import EnvironmentFailed, InvalidInput, OperatorTimeout
+from resetfree.core.readable import duration
 from resetfree.problems.operators import Answer, OperatorReset, Request
 from resetfree.problems.operators.channel import LONGEST, check_reply, clean
 from resetfree.runs.file.ledger import read
 from resetfree.show.cli import progress
-from resetfree.show.cli.common import duration
 from resetfree.show.cli.progress import Tally, resets_line
 from resetfree.theory.certificates.anytime import resets_upper
 

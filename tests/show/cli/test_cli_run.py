@@ -21,11 +21,11 @@ from tests.show.cli import commands
 import resetfree as rf
 from resetfree.core.errors import RunError
 from resetfree.core.interrupts import STOPPING
+from resetfree.core.readable import number
 from resetfree.players import discover
 from resetfree.problems.action_spaces import Choices
 from resetfree.runs.file.ledger import read
 from resetfree.show.cli import main
-from resetfree.show.cli.common import number
 from resetfree.show.cli.progress import Display
 from resetfree.theory.certificates.anytime import resets_upper
 
@@ -76,11 +76,12 @@ def test_run_learns_and_says_what_it_came_to(capsys: pytest.CaptureFixture[str])
     assert data["B"] == pytest.approx(38.8664632)
     assert data["statements"]["dual"]["covered"]
     assert not data["statements"]["primal"]["covered"]
-    status, out, err = run(capsys, "grid-v0", "--episodes", "200", "--out", "again.rfrun")
+    status, out, err = run(capsys, "grid-v0", "--episodes", "200", "--out", "again.rfrun", "-v")
     assert (status, err) == (0, "")
     words = " ".join(out.split())
     assert f"regret {number(data['regret'])} ({number(data['regret'] / 200)} per episode)" in words
-    assert words.startswith(f"{data['realised_resets']} resets in 200 episodes; ")
+    assert words.startswith(f"Reward {number(data['late_reward'])} per episode at the end (the last 20), ")
+    assert f" {data['realised_resets']} resets in 200 episodes; " in words
     assert f"predicted {number(data['predicted_resets'])} (low by design: what is not known counts as safe" in words
     assert "No guarantee for the primal player (" in words
     assert "dual: guaranteed" in words
@@ -94,7 +95,7 @@ def test_without_an_oracle_regret_and_resets_are_null(capsys: pytest.CaptureFixt
     assert (data["regret"], data["resets"]) == (None, None)
     assert data["realised_resets"] >= 0
     assert (data["predicted_resets"], data["prediction"]["meant"]) == (None, "none")
-    out = run(capsys, *words, "--overwrite")[1]
+    out = run(capsys, *words, "--overwrite", "-v")[1]
     assert "Not known: regret and expected resets (no model of this problem)." in " ".join(out.split())
     assert "\nregret" not in out
     assert "the player predicts none" in out
@@ -318,7 +319,10 @@ def test_auto_is_the_default_and_says_what_it_chose_and_why(capsys: pytest.Captu
         assert data["run_file"] == f"runs/{problem}-auto-seed0.rfrun"
         assert main(("run", problem, "--resume", "--episodes", "50", "--json")) == 0
         capsys.readouterr()
-    assert main(("run", "grid-v0", "--episodes", "50", "--set", "scale=0.2", "--set", "slip=0.1", "--overwrite")) == 0
+    assert (
+        main(("run", "grid-v0", "--episodes", "50", "--set", "scale=0.2", "--set", "slip=0.1", "--overwrite", "-v"))
+        == 0
+    )
     assert "chosen because" in capsys.readouterr().out
 
 
@@ -359,7 +363,7 @@ def test_what_is_said_about_resets_follows_from_the_rounds(capsys: pytest.Captur
     auto = run_json(capsys, "grid-v0", "--primal", "auto", "--episodes", "50", "--out", "b.rfrun")
     most = rf.load("b.rfrun").spec["statements"]["primal"]["most_resets"]
     assert auto["most_further_resets"] == most - auto["realised_resets"]
-    out = run(capsys, "grid-v0", "--resume", "--out", "a.rfrun")[1]
+    out = run(capsys, "grid-v0", "--resume", "--out", "a.rfrun", "-v")[1]
     words = " ".join(out.split())
     assert f"at most {number(data['resets_bound'])} after {n} observed resets, with 95 % confidence" in words
     assert f"between resets {number(data['mean_steps_between_resets'])} steps" in words

@@ -11,6 +11,7 @@ import pytest
 from tests.show.cli.commands import refused, run, run_json
 
 import resetfree as rf
+from resetfree.core.readable import number
 from resetfree.runs.file.ledger import read
 
 PLAYER = ("--primal", "tests.runs.live.quick_players:Quick")
@@ -100,7 +101,7 @@ def test_a_run_with_delay_says_how_old_its_plans_were(capsys: pytest.CaptureFixt
     }
     status, out, _ = run(capsys, *DELAYED, "--delay", "4", "--out", "b.rfrun")
     assert status == 0
-    assert f"plans were {ages.mean():.2g} rounds old on average (at most 4)" in " ".join(out.split())
+    assert f"plans were {number(ages.mean(), 2)} rounds old on average (at most 4)" in " ".join(out.split())
     assert run_json(capsys, *DELAYED, "--out", "c.rfrun")["timing"] is None
 
 

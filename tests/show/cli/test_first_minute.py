@@ -20,7 +20,7 @@ from resetfree.problems.contract import Intervention
 from resetfree.show.cli import app, main
 from resetfree.show.cli.certify import verdict
 from resetfree.show.cli.common import Documented
-from resetfree.show.cli.run_summary import _expected, headline, show_run, summary
+from resetfree.show.cli.run_summary import _expected, earned, headline, show_run, summary
 
 
 def every(command: click.Command, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
@@ -107,7 +107,7 @@ def test_the_headline_says_how_many_resets_and_since_when_there_are_none() -> No
 
 def shown(made: rf.Run, width: int = 80) -> str:
     screen = io.StringIO()
-    show_run(Console(file=screen, width=width, force_terminal=True), made, summary(made))
+    show_run(Console(file=screen, width=width, force_terminal=True), made, summary(made), verbose=True)
     return screen.getvalue()
 
 
@@ -115,7 +115,7 @@ def test_a_run_ends_with_a_sentence_a_table_one_dim_line_and_what_is_next(tmp_pa
     file = tmp_path / "a b.rfrun"
     made = rf.learn("continuous-linear-v0", "uniform", "counting", episodes=20, feedback="realised", path=file)
     lines = shown(made, 400).splitlines()
-    assert lines[1] == f"\x1b[1m{headline(made)}\x1b[0m"
+    assert lines[:2] == [f"\x1b[1m{words}\x1b[0m" for words in (earned(made), headline(made))]
     dim = [line for line in lines if line.startswith("\x1b[2m")]
     assert len(dim) == 1
     assert dim[0].count("Not known") == 1

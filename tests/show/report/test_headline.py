@@ -19,6 +19,7 @@ from tests.show.report.reading import Page, read
 import resetfree as rf
 from resetfree.core.certificate import Certificate, Status
 from resetfree.core.errors import RunError
+from resetfree.core.readable import number
 from resetfree.show.report.html import write_report
 from resetfree.show.report.html.groups import collect
 from resetfree.show.report.html.headline import headline, late_reward, one_group
@@ -104,7 +105,7 @@ def test_a_tuned_claim_that_is_not_met_is_no_failure() -> None:
 def test_without_a_theorem_the_third_tile_is_the_bound_from_the_resets_alone(files: Files, tmp_path: Path) -> None:
     write_report(files["ucb"][:1], tmp_path / "r.html")
     (group,) = collect(files["ucb"][:1]).groups
-    assert tiles(read(tmp_path / "r.html"))[2] == f"≤ {group.final('upper')[0]:.3g}"
+    assert tiles(read(tmp_path / "r.html"))[2] == f"≤ {number(group.final('upper')[0])}"
 
 
 @pytest.mark.parametrize(("resets", "words"), [([], "No reset in 400 episodes."), ([400], "1 reset in 400 episodes.")])
@@ -198,7 +199,7 @@ def test_the_last_steps_before_falls_are_those_of_the_file(tmp_path: Path) -> No
     fallen = told["next_state"][told["reset"]]
     assert len(fallen) == run.realised_resets[-1] > 0
     at = [i for i, step in enumerate(data["step"]) if step == "0"]
-    found = np.array([[float(data[f"observation_{i + 1}"][row]) for i in range(4)] for row in at])
+    found = np.array([[float(data[f"observation[{i}]"][row]) for i in range(4)] for row in at])
     np.testing.assert_array_equal(found, fallen[: len(found)])
 
 

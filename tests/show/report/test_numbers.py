@@ -65,7 +65,7 @@ def test_curves_of_one_run_are_the_run_bit_for_bit(single: tuple[rf.Run, Page]) 
         ("g1-foreseen", "realised"): run.realised_resets,
         ("g1-foreseen", "predicted"): run.predicted_resets,
         ("g1-resets", "upper"): np.minimum(
-            anytime.resets_upper(run.realised_resets, anytime.DELTA / 2), np.arange(1, EPISODES + 1)
+            anytime.resets_upper(run.realised_resets, anytime.SHOWN), np.arange(1, EPISODES + 1)
         ),
         ("g1-game-regret", "primal"): primal_regret(run.rounds, run.solution),
         ("g1-game-regret", "dual_zero"): dual_regret(run.rounds, 0.0),
@@ -309,7 +309,7 @@ def test_a_run_by_the_clock_shows_its_clock() -> None:
     said = players.clock_summary(one)
     assert said in text
     assert said.startswith("100 steps per second; 80 deadlines missed (")
-    assert f"({100 * steps / (steps + 80):.4g} % of commands in time)" in said
+    assert f"({100 * steps / (steps + 80):.1f} % of commands in time)" in said
     assert "the latest command 2 ms after its tick; plans up to 3 rounds old, 2.9 on average" in said
     assert f"{sum(int(run.realised_resets[-1]) for run in one.runs):,} resets" in said
 

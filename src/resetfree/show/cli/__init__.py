@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -35,6 +36,7 @@ def _accept(name: str, found: Any) -> click.Command:
     return found
 
 
+COMPLETING = "_RESETFREE_COMPLETE"  # what click has a shell set for its completions
 COMMANDS: Registry[click.Command] = Registry("command", group="resetfree.commands", accept=_accept)
 
 
@@ -102,7 +104,10 @@ def _run(arguments: Sequence[str] | None) -> int:
     except BrokenPipeError:  # the reader of the output has closed it: no failure
         sys.stderr.close()
         return 0
-    except SystemExit as error:  # raised by a problem or player of the user
+    except SystemExit as error:
+        if COMPLETING in os.environ:  # a shell wanted its completions
+            return int(error.code or 0)
+        # raised by a problem or player of the user
         return _refused(f"A problem or player ended the program: exit({error.code!r}).")
     except Exception as error:
         if interrupted(error):

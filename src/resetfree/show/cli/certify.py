@@ -13,6 +13,7 @@ from rich.text import Text
 import resetfree as rf
 from resetfree.core.certificate import COMPARED, Certificate, failure_probability
 from resetfree.core.errors import RunError
+from resetfree.core.readable import counted, number
 from resetfree.problems.continuum import Continuum
 from resetfree.problems.world import parse_options, resolve_model
 from resetfree.runs.file.ledger import write_certificates
@@ -21,7 +22,6 @@ from resetfree.show.cli.common import (
     FILE,
     Documented,
     as_json,
-    counted,
     emit,
     finite,
     one_argument,
@@ -171,8 +171,8 @@ def together(claims: Sequence[Certificate]) -> str:
     if not p:
         return "None of them rests on chance: --strict never fails on an honest run."
     return (
-        f"All claims that must hold do so together with probability at least {1 - p:.6g}: "
-        f"--strict fails on an honest run with at most {p:.6g}."
+        f"All claims that must hold do so together with probability at least {1 - p:.4f}: "
+        f"--strict fails on an honest run with at most {number(p)}."
     )
 
 
@@ -212,9 +212,9 @@ def _row(c: Certificate) -> tuple[Text, str, Text]:
         mark = "holds" if c.holds else "fails" if c.refuted else "not met"
     words = Text(c.claim)
     if c.status == "stated":
-        words.append(f": from {c.lhs:.6g} to {c.rhs:.6g}")
+        words.append(f": from {number(c.lhs, 6)} to {number(c.rhs, 6)}")
     if c.applies:
-        words.append(f": {c.lhs:.6g} {c.kind} {c.rhs:.6g}")
+        words.append(f": {number(c.lhs, 6)} {c.kind} {number(c.rhs, 6)}")
         if c.witness is not None:
             words.append(f" ({c.witness})", style="dim")
         if c.detail.get("violations"):

@@ -74,7 +74,7 @@ def demo(out: str, as_json: bool) -> None:
     }
 
     def show(console: Console) -> None:
-        run_summary.show(console, done, data)
+        run_summary.show_brief(console, done, data)
         held, fit, identical = (f"{sum(c.holds for c in some)} of {len(some)}" for some in (proved, checks, identities))
         vacuous = f" ({data['vacuous']} vacuous)" if data["vacuous"] else ""
         found = f"{held} proved claims hold{vacuous}, {fit} checks of the record, {identical} identities"

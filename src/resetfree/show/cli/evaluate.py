@@ -16,6 +16,7 @@ from rich.text import Text
 import resetfree as rf
 from resetfree.core.arguments import is_special
 from resetfree.core.errors import InvalidInput
+from resetfree.core.readable import SMALLEST, counted, number
 from resetfree.problems.contract import Problem
 from resetfree.problems.world import find_world, full_name, parse_options
 from resetfree.runs.data.transition_files import write_transitions
@@ -104,7 +105,7 @@ def evaluate(given: SimpleNamespace) -> None:
         for one in found.values():
             console.print(_table(one))
         if lived is not None:
-            console.print(f"while it was learning: {lived:.6g} reward per step", highlight=False)
+            console.print(f"while it was learning: {number(lived, 4)} reward per step", highlight=False)
 
     emit(data, given.as_json, show)
 
@@ -150,17 +151,17 @@ def _is_policy(file: Path) -> bool:
 
 
 def _table(one: Evaluation) -> Table:
-    level = f"{100 * one.confidence:g}%"
+    level = f"{100 * one.confidence:g} %"
     table = Table.grid(padding=(0, 2))
     head = "fresh starts" if one.starts == "fresh" else "one life"
-    table.add_row(Text(head, style="bold"), Text(f"{one.episodes} episodes, {one.steps} steps"))
+    table.add_row(Text(head, style="bold"), Text(f"{counted(one.episodes, 'episode')}, {counted(one.steps, 'step')}"))
     table.add_row(f"reward per {one.unit}", _ends(one.mean, one.interval, level), Text(one.how, style="dim"))
     if one.original_mean != one.mean:
         approximate = Text("approximate (Student's t)", style="dim")
         table.add_row("  in its own rewards", _ends(one.original_mean, one.original_interval, level), approximate)
     per = "resets per episode" if one.starts == "fresh" else "resets per 1000 steps"
     table.add_row(per, _ends(one.reset_rate, one.reset_interval, level), Text(one.reset_how, style="dim"))
-    between = f"{one.steps_between_resets:.6g}" if one.resets else "no reset"
+    between = number(one.steps_between_resets, 4) if one.resets else "no reset"
     table.add_row("steps between resets", between)
     if one.goals:
         table.add_row("goals", f"{one.goals}")
@@ -169,7 +170,12 @@ def _table(one: Evaluation) -> Table:
 
 
 def _ends(mean: float, ends: tuple[float, float], level: str) -> str:
-    return f"{mean:.6g}  {level}: {ends[0]:.6g} to {ends[1]:.6g}"
+    return f"{number(mean, 4)}  {level}: {number(_floor(ends[0]), 4)} to {number(ends[1], 4)}"
+
+
+def _floor(end: float) -> float:
+    """A lower end; one that is next to nothing is 0, which is only wider."""
+    return 0.0 if 0 < end < SMALLEST else end
 
 
 @click.command(

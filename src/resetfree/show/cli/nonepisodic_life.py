@@ -10,8 +10,9 @@ import click
 from rich.console import Console
 
 from resetfree.core.errors import AssumptionViolated
+from resetfree.core.readable import counted
 from resetfree.players.tabular.nonepisodic import UnbrokenLife, live, optimal_gain
-from resetfree.show.cli.common import Documented, counted, emit, finite_model, problem_argument
+from resetfree.show.cli.common import Documented, emit, finite_model, problem_argument
 
 
 @click.command(

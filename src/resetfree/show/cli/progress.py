@@ -20,21 +20,20 @@ from rich.text import Text
 
 from resetfree.core.errors import RunError
 from resetfree.core.interrupts import STOPPING, say_stopping
+from resetfree.core.readable import counted, duration, number
 from resetfree.game.contract import Pauses, Round
 from resetfree.game.loop import Game
 from resetfree.problems.operators import Answer, Operator, Request
 from resetfree.runs.file.ledger import read, read_spec_of
 from resetfree.runs.foresight import meant
 from resetfree.runs.result import Run
-from resetfree.show.cli.common import duration
 from resetfree.studies.engines.runner import Count
-from resetfree.theory.certificates.anytime import resets_upper
+from resetfree.theory.certificates.anytime import SHOWN, resets_upper
 from resetfree.theory.certificates.record import UNKNOWN
 
 EVERY = 0.1  # seconds between two pictures
 REDRAWN = 4  # times per second, at least
 LINES_EVERY = 10.0  # seconds between two lines of a study without a terminal
-DELTA = 0.05  # probability with which a bound may fail at any round
 WIDEST = 100  # columns
 
 
@@ -82,7 +81,7 @@ class Tally:
     @property
     def upper(self) -> float:
         """Above the sum of V_c over all episodes so far, after every episode at once, with 95 %: `resets_upper(N)`."""
-        return float(resets_upper(self.resets, DELTA))
+        return float(resets_upper(self.resets, SHOWN))
 
     @property
     def recent(self) -> tuple[int, int, float]:
@@ -95,7 +94,7 @@ class Tally:
         i = max(self.episodes.bit_length() - 1, 0)
         since = 0 if i == 0 else 1 << (i - 1)
         resets = self.resets - self._marks[i]
-        return self.episodes - since, resets, float(resets_upper(resets, DELTA / ((i + 1) * (i + 2))))
+        return self.episodes - since, resets, float(resets_upper(resets, SHOWN / ((i + 1) * (i + 2))))
 
     def further(self, episodes: int) -> float:
         """Above the expected resets in so many more episodes, if on average they are no worse than the recent ones."""
@@ -180,7 +179,7 @@ class Display(OnTerminal):
             seconds, width = self._before + now - self._began, min(self._console.width, WIDEST)
             self._progress.below = resets_line(self._tally, self._episodes - this.k, seconds, self._most, width)
             self._progress.pauses, self._progress.stuck = game.pauses, game.stuck
-            self._progress.update(self._task, completed=this.k, rate=f"{rate:,.3g}", lam=f"{this.lam:.4g}")
+            self._progress.update(self._task, completed=this.k, rate=number(rate), lam=number(this.lam))
             self._progress.refresh()
 
     def stopping(self) -> None:
@@ -307,20 +306,20 @@ def resets_line(tally: Tally, remaining: int, seconds: float, most: float | None
     '10 resets, 3 goals'
     """
     n = tally.resets
-    count = f"{n:,} reset{'' if n == 1 else 's'}"
+    count = counted(n, "reset")
     if tally.goals:
         count += f", {tally.goals:,} goal{'' if tally.goals == 1 else 's'}"
-    both_counts = f"{count}, {tally.predicted:.3g} predicted" if math.isfinite(tally.predicted) else count
-    so_far, more = f"expected ≤ {tally.upper:.3g} so far", tally.further(remaining)
+    both_counts = f"{count}, {number(tally.predicted)} predicted" if math.isfinite(tally.predicted) else count
+    so_far, more = f"expected ≤ {number(tally.upper)} so far", tally.further(remaining)
     first = f"{so_far} (95 %)"
     if most is not None and most - n <= more:
         both = f"{first}, ≤ {max(most - n, 0):,.0f} more if safe play exists"
     elif more >= remaining:  # a trivial bound
         both = first
     else:
-        both = f"{so_far}, ≤ {more:.3g} more at this pace (95 %)"
+        both = f"{so_far}, ≤ {number(more)} more at this pace (95 %)"
     if n:
-        apart = f"one per {tally.steps / n:,.4g} steps, {duration(seconds / n)}"
+        apart = f"one per {number(tally.steps / n)} steps, {duration(seconds / n)}"
     else:
         apart = f"none in {tally.steps:,} steps, {duration(seconds)}"
     whole = ([both_counts, both, apart], [count, both, apart], [both_counts, both], [count, both])

@@ -26,7 +26,7 @@ from resetfree.problems.world import World, full_name, in_family, is_machine, op
 from resetfree.runs.file.ledger import read, read_episodes_of, read_spec_of
 from resetfree.runs.learn import fulfil
 from resetfree.runs.live.learner_location import LearnerLocation, RayLearner, is_on_ray
-from resetfree.runs.request import EPISODES, FROM, OPTIONS, RunRequest
+from resetfree.runs.request import FROM, OPTIONS, RunRequest
 from resetfree.runs.setup import split_settings
 from resetfree.runs.tracking import tracked
 from resetfree.runs.trusted_options import trusted_options
@@ -51,7 +51,11 @@ LIMITS: dict[str, Callable[[rf.Run], float]] = {
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "primal": {"help": "The player that chooses the policy: a name from `list players`, or module:Class."},
     "dual": {"help": "The player that prices resets."},
-    "episodes": {"type": AT_LEAST_1, "metavar": "N", "default": EPISODES, "help": "Episodes to play."},
+    "episodes": {
+        "type": AT_LEAST_1,
+        "metavar": "N",
+        "help": "Episodes to play; default: 2000, or 200 where states are vectors and no limit is given.",
+    },
     "seed": {"type": AT_LEAST_0, "metavar": "N", "help": "Seed of all random numbers."},
     "feedback": {"type": click.Choice(["auto", *FEEDBACK]), "help": "The cost signal for the dual player."},
     "B": {
@@ -143,7 +147,7 @@ def _arguments(function: Callable[..., None]) -> Callable[..., None]:
     ],
     groups={
         "What is learned": ["--episodes", "--seed", "--set", "--primal", "--dual", "--feedback", "--bound"],
-        "The run file": ["--out", "--resume", "--overwrite", "--json", "--film", "--tensorboard"],
+        "The run file": ["--out", "--resume", "--overwrite", "--json", "--verbose", "--film", "--tensorboard"],
         "When it ends": ["--max-resets", "--steps", "--seconds"],
         "Who resets it": ["--operator", "--operator-deadline", "--ask"],
         "What it begins with": ["--data", "--from", "--from-what"],
@@ -155,6 +159,7 @@ def _arguments(function: Callable[..., None]) -> Callable[..., None]:
 @click.option("--operator-deadline", type=float, metavar="SECONDS", help="How long to wait for the operator.")
 @tensorboard_option
 @as_json
+@click.option("-v", "--verbose", is_flag=True, help="End with everything that is known about the run, not 12 lines.")
 @click.option(
     "--film",
     type=click.IntRange(1, MOST_KEPT),
@@ -183,11 +188,11 @@ def run(context: click.Context, /, problem: str, **words: Any) -> None:
         so_far = LIMITS[kind](done)
         click.echo(
             f"Reached the limit of {so_far} {kind.removeprefix('max_')} after {len(done)} of "
-            f"{command.request.how_long.episodes} episodes. "
+            f"{done.episodes} episodes. "
             f"Continue with: {command.again(**{kind: so_far + (words[kind] or 0)})}",
             err=True,
         )
-    emit(found, words["as_json"], lambda console: show_run(console, done, found))
+    emit(found, words["as_json"], lambda console: show_run(console, done, found, words["verbose"]))
 
 
 @dataclass(frozen=True)
@@ -230,12 +235,11 @@ class _Command:
     def play(self) -> rf.Run:
         """Make the problem, and play the run with a display."""
         request, film, board = self.request, self.words["film"], self.words["tensorboard"]
-        episodes = request.how_long.episodes or EPISODES
         before = self.file if request.where.resume else None
         with (
             request.world() as world,
             _filmed(world, film, request),
-            Display(episodes, before, file=self.file) as progress,
+            Display(episodes := request.how_long.planned(world.problem), before, file=self.file) as progress,
             self.operator or nullcontext(),
             nullcontext(progress) if board is None else tracked(progress, board, world, episodes, before) as note,
         ):

@@ -1,4 +1,4 @@
-"""The end of a run on a terminal: one sentence, a short table, what is not known, a diagnosis, and what to type next.
+"""The end of a run on a terminal: reward, resets, what is guaranteed, what needs attention, and what to type next.
 
 Legend: a stretch is the number of steps from a start or a reset to the next reset.
 """
@@ -18,12 +18,14 @@ from rich.text import Text
 
 from resetfree.core.certificate import plain
 from resetfree.core.errors import AssumptionViolated, NotCertifiable, ResetFreeError
+from resetfree.core.readable import counted, duration, number
 from resetfree.game.capabilities import PlansAhead
 from resetfree.problems.registry import PROBLEMS
 from resetfree.problems.world import full_name
+from resetfree.runs.display import own_rewards
 from resetfree.runs.foresight import Foresight
 from resetfree.runs.result import Run
-from resetfree.show.cli.common import counted, duration, number, show_next
+from resetfree.show.cli.common import show_next
 from resetfree.show.cli.progress import Tally
 from resetfree.show.report.filming import beside, can_be_filmed
 from resetfree.show.report.html.html_tables import data_words
@@ -70,7 +72,7 @@ def past_horizon(columns: Mapping[str, NDArray[Any]], planning: int) -> str | No
     return (
         f"{len(late)} of the last {len(recent)} resets came more than {planning} steps after the one before "
         f"({median} at the median), farther than plans look ahead: plan farther, for example with "
-        f"--set planning={advised}, which takes {advised / planning:.2g} times as long."
+        f"--set planning={advised}, which takes {number(advised / planning, 2)} times as long."
     )
 
 
@@ -79,22 +81,65 @@ DECISIONS = 5  # latest decisions of the primal player that are shown
 NOTES = 5  # latest notes about the problem that are shown
 NO_GUARANTEE = "no guarantee"
 MUCH_LESS = 0.75  # of the bound on all expected resets: a bound on the recent ones that is not below it says little
+ATTENTION = 2  # lines about what needs attention
+STUCK = "bold red"
 LONG = 0.5  # seconds: a shorter pause is not shown
 
 
 def show(console: Console, run: Run, data: Mapping[str, Any]) -> None:
-    """Print a run and its summary (`summary`)."""
-    console.print(Text(f"\n{headline(run)}", style="bold"))
+    """Print a run and its whole summary (`summary`): `--verbose`."""
+    _sentences(console, run)
     console.print()
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for name, text in _rows(run, data):
-        style = "bold red" if name == "STUCK" else ""
+        style = STUCK if name == "STUCK" else ""
         table.add_row(Text(name, style=style), Text(str(text), style=style))
     console.print(table)
     if unknown := " ".join(_unknown(data)):
         console.print(Text(f"\n{unknown}", style="dim"))
+
+
+def show_brief(console: Console, run: Run, data: Mapping[str, Any]) -> None:
+    """Print what a run came to, a line each: reward, resets, their expectation, what is guaranteed, what is wrong."""
+    _sentences(console, run)
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(style="bold", no_wrap=True, min_width=len("guarantee"))
+    table.add_column(no_wrap=True, overflow="ellipsis")
+    for name, text in [("expected", _in_all(data)), ("guarantee", _guarantee(data)), *_attention(data)]:
+        style = STUCK if name == "STUCK" else ""
+        table.add_row(Text(name, style=style), Text(text, style=style))
+    console.print(table)
+
+
+def _sentences(console: Console, run: Run) -> None:
+    console.print(Text(earned(run), style="bold"))
+    console.print(Text(headline(run), style="bold"))
+
+
+def earned(run: Run) -> str:
+    """The reward of a run in one sentence, in the environment's own units where there are such.
+
+    >>> import resetfree as rf
+    >>> earned(rf.learn("grid-v0", episodes=100))
+    'Reward 2.71 per episode at the end (the last 10), 2.19 over all.'
+    """
+    if not len(run):
+        return "No reward: no episode was played."
+    rewards, last = own_rewards(run), _late(run)
+    end, mean = number(float(rewards[-last:].mean())), number(float(rewards.mean()))
+    goals = int(run.goals[-1])
+    reached = f" {counted(goals, 'goal').capitalize()} reached." if goals else ""
+    if last == len(run):
+        return f"Reward {mean} per episode.{reached}"
+    which = f"the last {last:,}" if last > 1 else "the last one"
+    return f"Reward {end} per episode at the end ({which}), {mean} over all.{reached}"
+
+
+def _late(run: Run) -> int:
+    """How many episodes the end of a run is: the last tenth."""
+    return max(1, len(run) // 10)
 
 
 def headline(run: Run) -> str:
@@ -132,9 +177,9 @@ def next_commands(run: Run) -> list[tuple[str, str]]:
     ]
 
 
-def show_run(console: Console, run: Run, data: Mapping[str, Any]) -> None:
-    """Print a run, its summary and what to type next."""
-    show(console, run, data)
+def show_run(console: Console, run: Run, data: Mapping[str, Any], verbose: bool = False) -> None:
+    """Print a run, its summary (all of it if `verbose`) and what to type next."""
+    (show if verbose else show_brief)(console, run, data)
     if commands := next_commands(run):
         show_next(console, commands)
 
@@ -189,6 +234,35 @@ def _rows(run: Run, data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for one in data["notes"][-NOTES:]:
         yield "STUCK" if one["stuck"] else "note", f"episode {one['k']}: {one['what']}"
     yield "run file", data["run_file"]
+
+
+def _in_all(data: Mapping[str, Any]) -> str:
+    """The expected resets in few words: exactly where a model is known, else what the observed ones say."""
+    bound = min(data["resets_bound"], data["episodes_played"])
+    exact = "" if data["resets"] is None else f"{number(data['resets'])} resets by the model, "
+    return f"{exact}at most {number(bound)}{'' if exact else ' resets'}, with 95 % confidence"
+
+
+def _guarantee(data: Mapping[str, Any]) -> str:
+    """What is guaranteed, in one line: the players' own verdicts, and the most resets that a path can have."""
+    verdicts = {role: _verdict(data, role) for role in ROLES}
+    parts = [f"{role} {verdict}" for role, verdict in verdicts.items() if verdict != NO_GUARANTEE]
+    most = data["statements"]["primal"].get("most_resets")
+    if most is not None and verdicts["primal"].startswith("resets guaranteed"):
+        parts[0] = f"at most {counted(int(most), 'reset')} on any path if Assumption 1 holds; regret tuned"
+    return "; ".join(parts) or "none: both players are tuned (--verbose says why)"
+
+
+def _attention(data: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What needs attention, one line each, the most urgent first; `--verbose` has the rest."""
+    stuck = [one for one in data["notes"] if one["stuck"]]
+    found = [("STUCK", f"episode {one['k']:,}: {one['what']}") for one in stuck[-1:]]
+    timing = data["timing"]
+    if timing is not None and timing["plan_age"] is not None:
+        found.append(("timing", _timing(timing)))
+    found += [("note", data["warning"])] if data["warning"] else []
+    found += [("note", f"episode {one['k']:,}: {one['what']}") for one in data["notes"][-1:] if not one["stuck"]]
+    return found[:ATTENTION]
 
 
 def _resets(data: Mapping[str, Any], k: int) -> Iterator[tuple[str, str]]:
@@ -248,8 +322,8 @@ def _verdict(data: Mapping[str, Any], role: str) -> str:
 def _timing(timing: Mapping[str, Any]) -> str:
     age, rate = timing["plan_age"], timing.get("rate")
     clock = "" if rate is None else f"{rate:g} Hz, {counted(timing['missed'], 'missed deadline')}"
-    clock += f", the latest command {1000 * timing['latest']:.3g} ms after its tick; " if clock else ""
-    return f"{clock}plans were {age['mean']:.2g} rounds old on average (at most {age['most']})"
+    clock += f", the latest command {duration(timing['latest'] or 0.0)} after its tick; " if clock else ""
+    return f"{clock}plans were {number(age['mean'], 2)} rounds old on average (at most {age['most']})"
 
 
 def _foresight(data: Mapping[str, Any]) -> Foresight:
@@ -303,6 +377,8 @@ def summary(run: Run, max_resets: int | None = None) -> dict[str, Any]:
             "notes": [asdict(one) for one in run.notes],
             "prediction": {name: getattr(foreseen, name) for name in ("meant", "verdict", *MEANS)},
             "timing": timing(run),
+            "reward": float(own_rewards(run).mean()) if len(run) else None,
+            "late_reward": float(own_rewards(run)[-_late(run) :].mean()) if len(run) else None,
             "seconds": run.seconds,
             "pauses": None if waits is None else {name: getattr(waits, name) for name in ("last", "longest", "total")},
             "episodes_played": len(run),

@@ -15,6 +15,7 @@ from rich.table import Table
 
 import resetfree as rf
 from resetfree.core.errors import InvalidInput
+from resetfree.core.readable import number
 from resetfree.game.capabilities import Eliminates
 from resetfree.players import discover
 from resetfree.problems.world import parse_options, resolve_model
@@ -84,7 +85,7 @@ def solve(
             if value is not None:
                 console.print(f"  {mdp.state_names[s]:>8}  V* = {value}   λ̂ = {lam}", highlight=False)
         for what, gap in data.get("disagreement", {}).items():
-            console.print(f"  {what}: {gap:.2g}", highlight=False)
+            console.print(f"  {what}: {number(gap, 2)}", highlight=False)
         if picture is not None:
             console.print(f"Picture: {picture}")
 

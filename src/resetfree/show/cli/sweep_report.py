@@ -10,6 +10,7 @@ from typing import Any
 
 from rich.table import Table
 
+from resetfree.core.readable import low_to_high, number
 from resetfree.show.report.style import line, look, round_number, save
 from resetfree.studies.folder import SweepFolder, write_text
 from resetfree.studies.gathering import arrow
@@ -149,8 +150,8 @@ def _cell(row: Mapping[str, Any] | None, narrow: bool) -> str:
     if row is None:
         return "–"
     if narrow:
-        return f"{row['iqm']:.3g} [{row['iqm_low']:.3g}, {row['iqm_high']:.3g}]"
-    return f"{row['iqm']:.4g} [{row['iqm_low']:.4g}, {row['iqm_high']:.4g}], mean {row['mean']:.4g}"
+        return f"{number(row['iqm'])} {low_to_high(row['iqm_low'], row['iqm_high'])}"
+    return f"{number(row['iqm'], 4)} {low_to_high(row['iqm_low'], row['iqm_high'], 4)}, mean {number(row['mean'], 4)}"
 
 
 def _rows(pq: Any, path: Path) -> Iterator[dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.markup import escape
 from rich.table import Table
 
+from resetfree.core.readable import SMALLEST
 from resetfree.studies.statistics import Interval
 from resetfree.studies.suites.suite_runner import SUBJECT, Dominator, Row, Summary
 
@@ -52,7 +53,7 @@ def cells(row: Row) -> list[str]:
         f"{span(m['realised'])} ({row.most_realised})",
         span(m["last_reset"]),
         span(Interval(*(float(f"{x:.2g}") for x in vars(m["seconds"]).values()))),
-        f"{m['certificate'].mean:.3g}, {row.covered or 0.0:.0%}",
+        f"{_brief(m['certificate'].mean)}, {row.covered or 0.0:.0%}",
     ]
 
 
@@ -61,9 +62,18 @@ def span(x: Interval) -> str:
 
     >>> span(Interval(1234.4, 1200.0, 1300.0)), span(Interval(0.25, 0.25, 0.25))
     ('1234 [1200, 1300]', '0.25')
+    >>> span(Interval(0.1, 1.68e-91, 0.206))
+    '0.1 [0, 0.206]'
     """
-    mean, low, high = (f"{v:.0f}" if abs(v) >= 100 else f"{v:.3g}" for v in (x.mean, x.low, x.high))
+    mean, low, high = (_brief(v) for v in (x.mean, x.low, x.high))
     return mean if low == high else f"{mean} [{low}, {high}]"
+
+
+def _brief(value: float) -> str:
+    """Three digits, and whole from a hundred on, without commas, which part the ends of an interval."""
+    if 0 < abs(value) < SMALLEST:
+        return "0"
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def remarks(row: Row) -> str | None:

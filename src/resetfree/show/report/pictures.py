@@ -13,6 +13,7 @@ from rich.text import Text
 
 from resetfree.core.arrays import Bools, Floats
 from resetfree.core.errors import InvalidInput
+from resetfree.core.readable import number
 from resetfree.problems.finite.composed import MOVES
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.runs.result import Run
@@ -94,7 +95,7 @@ def draw_cells(
         elif not np.isnan(values[s]):
             red, green, blue, _ = image.cmap(image.norm(values[s]))
             dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
-            word = f"{values[s]:.3g}" if abs(values[s]) < 1000 else round_number(values[s])
+            word = number(values[s]) if abs(values[s]) < 1000 else round_number(values[s])
             axes.text(c, r + 0.3, word, ha="center", va="center", fontsize=size, color="w" if dark else "k")
     return image
 
@@ -194,7 +195,7 @@ def _cell(solution: Solution, s: int) -> Text:
     if mdp.reset[s]:
         return Text("reset\n✗\n", style="bold white on red")
     if not solution.feasible[s]:
-        return Text(f"unsafe\nP(reset)\n≥ {solution.cost[s]:.3g}", style="black on yellow")
+        return Text(f"unsafe\nP(reset)\n≥ {number(solution.cost[s])}", style="black on yellow")
     name = mdp.action_names[int(solution.policy[0, s])]
     safe = int(solution.safe.actions(1)[s].sum())
     style = "bold green" if safe == mdp.n_actions else "green"
@@ -217,13 +218,14 @@ def states_table(solution: Solution, with_multipliers: bool, limit: int = 40) ->
             table.add_row(mdp.state_names[s], "reset state", *[""] * 5, style="red")
             continue
         if not solution.feasible[s]:
-            table.add_row(mdp.state_names[s], f"no: P(reset) >= {solution.cost[s]:.4g}", *[""] * 5, style="yellow")
+            least = f"no: P(reset) >= {number(solution.cost[s], 4)}"
+            table.add_row(mdp.state_names[s], least, *[""] * 5, style="yellow")
             continue
         names = [mdp.action_names[a] for a in np.flatnonzero(safe[s])]
         lam = solution.lambda_hat[s] if with_multipliers else np.nan
         first = mdp.action_names[int(solution.policy[0, s])]
         safe_names = "all" if len(names) == mdp.n_actions else " ".join(names)
-        numbers = [f"{solution.value[s]:.6g}", first, safe_names, _number(lam), _number(lam + 1)]
+        numbers = [number(solution.value[s], 6), first, safe_names, _number(lam), _number(lam + 1)]
         table.add_row(mdp.state_names[s], "yes", *numbers)
     if mdp.n_states > limit:
         table.caption = f"{mdp.n_states - limit} more states; --json has them all"

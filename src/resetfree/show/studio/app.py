@@ -29,7 +29,7 @@ from resetfree.show.report import style
 from resetfree.show.report.html.page import PALETTE, palette
 from resetfree.show.studio import limits
 from resetfree.show.studio.background import ADDRESS, ChildFailed, ReportTabs, background
-from resetfree.show.studio.catalogue import Control, Named, Reply, catalogue, check_grid
+from resetfree.show.studio.catalogue import Control, Named, Reply, catalogue, check_grid, playable
 from resetfree.show.studio.files import NAME, RunFolder, rounds_in
 from resetfree.show.studio.following import Followed, Following, pictures
 from resetfree.show.studio.frames import scene_of, sought
@@ -71,6 +71,7 @@ class Studio:
             Route("/", self._asset),
             Route("/static/{name}", self._asset),
             Route("/api/catalogue", _json(catalogue)),
+            Route("/api/playable", _json(playable)),
             Route("/api/runs", _json(self._runs)),
             Route("/api/check", _posted(check_grid), methods=["POST"]),
             Route("/api/start", _posted(lambda body: {"name": self.sessions.start(body).name}), methods=["POST"]),

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import numpy as np
 
 from resetfree.core.arguments import shown
-from resetfree.core.errors import AssumptionViolated, InvalidInput
+from resetfree.core.errors import AssumptionViolated, InvalidInput, ResetFreeError
 from resetfree.core.settings import (
     Fraction,
     Range,
@@ -25,14 +25,17 @@ from resetfree.core.settings import (
     record,
 )
 from resetfree.game.auto import choose
+from resetfree.game.capabilities import Suits
 from resetfree.game.loop import FEEDBACK
-from resetfree.players import BASES, discover, settings
+from resetfree.players import BASES, discover, make_player, settings
 from resetfree.players.method import ALGORITHM_1
 from resetfree.problems.blueprint import describe
+from resetfree.problems.contract import Problem
 from resetfree.problems.finite.composed import Price
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.safety import safe_sets
 from resetfree.problems.registry import HELP, make, problems
+from resetfree.problems.world import find_world
 from resetfree.problems.zoo.fields import SYMBOLS
 from resetfree.show.cli.listing import summary_line
 from resetfree.show.studio import limits
@@ -235,6 +238,32 @@ def _lanes() -> list[list[str]]:
     """The pairs of players that the page starts with: the choice of `auto` for a drawn grid, and Algorithm 1."""
     found = choose(make(DRAWN).problem(), discover("primal").own, bound_known=True)
     return [[primal, "auto"] for primal in (found.primal, ALGORITHM_1[0])]
+
+
+@cache
+def playable() -> dict[str, Any]:
+    """The primal players that can play a problem with states that are counted, or vectors: the best of `auto` first.
+
+    vectors: also the registered problems whose states are vectors; all others are finite.
+    """
+    own = (DRAWN, BY_HAND)
+    continua = [id for id in problems() if id not in own and not isinstance(make(id), FiniteMDP)]
+    found = {"finite": make(DRAWN).problem(), "vectors": find_world(continua[0]).problem}
+    return {"continua": continua, **{kind: _players_of(problem) for kind, problem in found.items()}}
+
+
+def _players_of(problem: Problem) -> list[str]:
+    """The primal players that do not refuse a problem, the rank of `auto` and then the name deciding their order."""
+    order: list[tuple[float, str]] = []
+    for name, player in discover("primal").own.items():
+        given = {"B": 1.0} if "B" in settings(player) else {}
+        try:
+            make_player("primal", name, given, warn=False).init(problem, 100, 0)
+        except ResetFreeError:
+            continue
+        offer = player.suits(problem, bound_known=True) if isinstance(player, Suits) else None
+        order.append((-offer.rank if offer else 0.0, name))
+    return [name for _, name in sorted(order)]
 
 
 def problem_options(id: str, given: Any) -> dict[str, Any]:

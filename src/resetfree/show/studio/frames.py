@@ -32,7 +32,7 @@ from resetfree.runs.statements import unknown
 from resetfree.show.studio import limits
 from resetfree.show.studio.catalogue import problem_options
 from resetfree.theory.assumptions import feasibility
-from resetfree.theory.certificates.anytime import resets_interval
+from resetfree.theory.certificates.anytime import resets_bound
 from resetfree.theory.certificates.record import ROLES, as_played
 from resetfree.theory.oracle.dynamic_programming import solve
 
@@ -217,7 +217,7 @@ class History:
         earned = self._earned - (float(self._data[EARNED, self.k - n - 1]) if self.k > n else 0.0)
         exact["reward"] = finite(earned / n) if n else None
         counts = {"realised": int(realised), "newest_reset": self._newest, "lived": self._lived}
-        return {**exact, **counts, "upper": float(resets_interval(realised, self.k)[1])}
+        return {**exact, **counts, "upper": float(resets_bound(realised, self.k))}
 
     def curves(self, most: int = limits.CURVE) -> dict[str, list[Any]]:
         """At most so many points of each curve, the first and the last round always among them."""
@@ -225,7 +225,7 @@ class History:
         result: dict[str, list[Any]] = {"k": (at + 1).tolist()}
         for name, row in zip(SERIES, self._data, strict=False):
             result[name] = [finite(x) for x in row[at].tolist()]
-        result["upper"] = np.round(resets_interval(self._data[2, at], at + 1)[1], 3).tolist()
+        result["upper"] = np.round(resets_bound(self._data[2, at], at + 1), 3).tolist()
         earned = np.diff(self._data[EARNED, at], prepend=0.0) / np.diff(at, prepend=-1)
         result["reward"] = [finite(x) for x in earned.tolist()]
         result["falls"] = self._some_reset_rounds(most)

@@ -16,6 +16,7 @@ from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import Bound, Positive, Probability, checked
 
 DELTA = 0.01  # default failure probability
+SHOWN = 0.05  # of each bound beside a run: terminal, report and studio show the same number
 GRID = 32  # exponents tried: enough for 1e15 resets
 
 
@@ -63,6 +64,15 @@ def resets_interval(n_resets: ArrayLike, k: ArrayLike, delta: Probability = DELT
     [[0.0, 0.0, 3.0], [2.0, 6.6, 23.4]]
     """
     return resets_lower(n_resets, delta / 2), np.minimum(resets_upper(n_resets, delta / 2), k)
+
+
+def resets_bound(n_resets: ArrayLike, k: ArrayLike) -> Floats:
+    """The bound that is shown beside a run: above Resets(k) for all k with 95 %, from the resets alone; at most k.
+
+    >>> resets_bound([0, 1, 10], [2, 50, 100]).round(1).tolist()
+    [2.0, 6.6, 23.4]
+    """
+    return np.asarray(np.minimum(resets_upper(n_resets, SHOWN), k), dtype=np.float64)
 
 
 @checked

@@ -10,6 +10,7 @@ from typing import Any
 
 from resetfree.core.arguments import is_special
 from resetfree.core.errors import InvalidInput, RunError
+from resetfree.core.readable import number
 from resetfree.show.report import style
 from resetfree.show.report.html import films, maps, page, players
 from resetfree.show.report.html import html_tables as tables
@@ -17,7 +18,7 @@ from resetfree.show.report.html import learning_curves as learning
 from resetfree.show.report.html.figures import Drawing
 from resetfree.show.report.html.films import FilmOfRun
 from resetfree.show.report.html.groups import Collection, Group, collect
-from resetfree.show.report.html.headline import by_problem, comparison_figures, headline, number, standings
+from resetfree.show.report.html.headline import by_problem, comparison_figures, headline, standings
 from resetfree.show.report.html.headline import name as headline_name
 from resetfree.show.report.html.page import Markup, join, tag
 

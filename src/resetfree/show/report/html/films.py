@@ -142,6 +142,18 @@ def last_steps(group: Group) -> list[Drawing]:
     return []
 
 
+def sensors(group: Group, count: int) -> list[str]:
+    """The names of the numbers of an observation: the machine's own, else observation[0] and so on, as in conditions.
+
+    What a file says is taken only if there is one name for each, and none is that of another column of the figure.
+    """
+    found: Any = group.spec.get("sensors")
+    good = isinstance(found, list) and len(found) == count and all(isinstance(name, str) for name in found)
+    if good and len({*found, "reset", "step"}) == count + 2:
+        return list(found)
+    return [f"observation[{i}]" for i in range(count)]
+
+
 def _last_steps(path: Any) -> tuple[list[NDArray[Any]], NDArray[Any], NDArray[Any]]:
     """[n, D] observations before each of the first resets, and mean and standard deviation [D] of all observations."""
     ends: list[NDArray[Any]] = []
@@ -164,6 +176,7 @@ def _drawing(
 
     away = np.abs(np.stack([end[-1] for end in ends]) - usual).mean(axis=0) / np.where(spread > 0, spread, 1.0)
     chosen = np.sort(np.argsort(-away, kind="stable")[:SENSORS])
+    called = sensors(group, len(usual))
     rows = -(-len(chosen) // 2)
     height = 0.9 + 1.35 * rows
     figure = Figure(figsize=(draw.WIDTH, height))
@@ -179,15 +192,15 @@ def _drawing(
                 np.arange(1 - len(end), 1), end[:, sensor], color=ORANGE if newest else BLUE, lw=1.4 if newest else 0.7
             )
             axes.plot(0, end[-1, sensor], "x", color=ORANGE if newest else BLUE, ms=4)
-        draw.dress(axes, f"observation {sensor + 1}", "", x="")
+        draw.dress(axes, draw.plain_text(called[sensor]), "", x="")
     for axes in panels[-1]:
         axes.set_xlabel("steps before the reset")
-    data: dict[str, Any] = {"reset": [], "step": [], **{f"observation_{sensor + 1}": [] for sensor in chosen}}
+    data: dict[str, Any] = {"reset": [], "step": [], **{called[sensor]: [] for sensor in chosen}}
     for i, end in enumerate(ends):
         data["reset"] += [i + 1] * len(end)
         data["step"] += list(range(1 - len(end), 1))
         for sensor in chosen:
-            data[f"observation_{sensor + 1}"] += end[:, sensor].tolist()
+            data[called[sensor]] += end[:, sensor].tolist()
     shown = (
         f"the {len(chosen)} of {len(usual)} numbers that were furthest from usual" if len(usual) > SENSORS else "all"
     )

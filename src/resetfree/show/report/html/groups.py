@@ -27,6 +27,7 @@ from resetfree.runs.result import Run
 from resetfree.show.report.html.figures import shown
 from resetfree.theory import regret as measures
 from resetfree.theory.certificates import EVERY_PATH, RATES, Truth, anytime, primal_cover, rates, truth
+from resetfree.theory.certificates.anytime import resets_bound
 from resetfree.theory.certificates.claims_dual import dual_side
 from resetfree.theory.oracle.dynamic_programming import Solution
 
@@ -87,8 +88,8 @@ class Group:
         """
         found: dict[str, list[Floats]] = {"realised": [run.realised_resets.astype(np.float64) for run in self.runs]}
         ks = [np.arange(1.0, len(run) + 1) for run in self.runs]
-        bounds = [anytime.resets_interval(n, k) for n, k in zip(found["realised"], ks, strict=True)]
-        found["upper"], found["lower"] = [upper for _, upper in bounds], [lower for lower, _ in bounds]
+        found["upper"] = [resets_bound(n, k) for n, k in zip(found["realised"], ks, strict=True)]
+        found["lower"] = [anytime.resets_lower(n, anytime.SHOWN) for n in found["realised"]]
         found["reward"] = [np.cumsum(run.columns["reward"]) / k for run, k in zip(self.runs, ks, strict=True)]
         original = [run.columns["original_return"] for run in self.runs]
         if any(

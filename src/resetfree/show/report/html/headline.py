@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from resetfree.core.readable import counted, number, percent
 from resetfree.show.report.comparison import span
 from resetfree.show.report.html.figures import HEIGHT, LONGEST, Drawing, canvas, curve, dress, plain_text, shown
 from resetfree.show.report.html.groups import Group, every_path
@@ -55,12 +56,12 @@ def headline(groups: Sequence[Group]) -> Markup:
 def one_group(group: Group) -> str:
     """How many resets there were, and since when there was none."""
     counts, last = group.final("realised"), _last_reset(group)
-    most, episodes = int(max(counts)), f"{group.rounds:,} episode{'' if group.rounds == 1 else 's'}"
+    most, episodes = int(max(counts)), counted(group.rounds, "episode")
     if most == 0:
         return f"No reset in {episodes}{'' if group.n == 1 else f', in any of {group.n} runs'}."
     since = f"; none since episode {last:,}" if last < group.rounds else ""
     if group.n == 1:
-        return f"{most:,} reset{'' if most == 1 else 's'} in {episodes}{since}."
+        return f"{counted(most, 'reset')} in {episodes}{since}."
     mean = number(float(np.mean(counts)))
     return f"{mean} resets in {episodes}, on average over {group.n} seeds (most {most:,}){since}."
 
@@ -77,9 +78,13 @@ def _tiles(group: Group) -> list[Tile]:
         )
     else:
         upper = float(np.max(group.final("upper")))
-        words = f"with {100 * (1 - anytime.DELTA):g} % confidence, from the resets so far alone"
+        words = f"with {100 * (1 - anytime.SHOWN):g} % confidence, from the resets so far alone"
         third = Tile(f"≤ {number(upper)}", "expected resets", words)
-    return [Tile(number(float(np.mean(resets))), "resets", note), _earned(group), third]
+    return [
+        Tile(number(float(np.mean(resets))), "reset" if np.mean(resets) == 1 else "resets", note),
+        _earned(group),
+        third,
+    ]
 
 
 def _earned(group: Group) -> Tile:
@@ -144,7 +149,7 @@ def _totals(groups: Sequence[Group]) -> tuple[str, list[Tile]]:
     tiles = [
         _winner(groups) or Tile(f"{len(problems):,}", "problems", f"{len(groups):,} groups of runs"),
         Tile(f"{rounds:,}", "episodes", _count(groups).value + " runs"),
-        Tile(number(resets), "resets in all", f"{resets / rounds:.2%} of the episodes"),
+        Tile(number(resets), "resets in all", f"{percent(resets / rounds)} of the episodes"),
     ]
     return (
         f"{len(groups)} groups of runs on {len(problems)} problems: {number(resets)} resets in {rounds:,} episodes.",
@@ -167,23 +172,12 @@ def _winner(groups: Sequence[Group]) -> Tile | None:
 
 def _count(groups: Sequence[Group]) -> Tile:
     n = sum(group.n for group in groups)
-    return Tile(f"{n:,}", "runs", f"in {len(groups)} groups")
+    return Tile(f"{n:,}", "run" if n == 1 else "runs", f"in {len(groups)} groups")
 
 
 def name(group: Group) -> str:
     """A group without its problem."""
     return group.label.removeprefix(f"{group.spec['problem']}, ")
-
-
-def number(value: float) -> str:
-    """A number as people write it.
-
-    >>> number(2.0), number(0.0253), number(11.555), number(1234567.0)
-    ('2', '0.025', '11.6', '1,234,567')
-    """
-    if value == round(value) or abs(value) >= 1000:
-        return f"{value:,.0f}"
-    return f"{value:.3g}" if abs(value) >= 1 else f"{value:.2g}"
 
 
 MARKS = "os^Dvp*X"
@@ -228,8 +222,7 @@ def standings(groups: list[Group]) -> Markup:
     for group in order:
         ahead: object = "–"
         if group is not first and min(first.n, group.n) > 1:
-            chance = chance_of_less(first.final("realised"), group.final("realised"))
-            ahead = f"{chance.mean:.0%} [{chance.low:.0%}, {chance.high:.0%}]"
+            ahead = _ahead(chance_of_less(first.final("realised"), group.final("realised")), first.n * group.n)
         regret = group.final("regret")
         ends = [_cell(resets[group.name]), _cell(trimmed(regret)) if regret else "–"]
         rows.append((tag("a", name(group), href=f"#{group.name}"), group.n, *ends, number(late_reward(group)), ahead))
@@ -246,6 +239,17 @@ def standings(groups: list[Group]) -> Markup:
         "chance that a run of the first line has fewer resets than a run of this line, ties counted half"
     )
     return table(head, rows, numbers=range(1, 6), caption=caption)
+
+
+def _ahead(chance: Interval, pairs: int) -> str:
+    """How surely the first has fewer resets; where all pairs of runs agree, an interval would claim too much.
+
+    >>> _ahead(Interval(1.0, 1.0, 1.0), 9), _ahead(Interval(0.8, 0.5, 0.95), 9)
+    ('in all 9 pairs of runs', '80 % [50 %, 95 %]')
+    """
+    if chance.mean in (0.0, 1.0):
+        return f"in {'all' if chance.mean else 'none of'} {counted(pairs, 'pair')} of runs"
+    return f"{percent(chance.mean, 2)} [{percent(chance.low, 2)}, {percent(chance.high, 2)}]"
 
 
 def _cell(x: Interval) -> str:
@@ -271,7 +275,7 @@ def _profile(groups: list[Group], which: int) -> Drawing:
         "Left and high is good: how many of the runs of a group (n in the legend) had at most x resets in all. A curve "
         "above another throughout is better on every quantile."
     )
-    alt = f"Profiles of the resets of {len(groups)} groups, between 0 and {most:.4g}."
+    alt = f"Profiles of the resets of {len(groups)} groups, between 0 and {number(most)}."
     data = dict(zip(("group", "n", "resets", "share"), zip(*rows, strict=True), strict=True))
     return Drawing(f"comparison{which}-profile", "Profiles of Resets", caption, alt, data=data, figure=figure)
 

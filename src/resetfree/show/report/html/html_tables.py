@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from resetfree.core.certificate import Certificate
+from resetfree.core.readable import counted, number
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.runs.result import Run
 from resetfree.show.report.html.groups import Collection, Group, every_path, short
@@ -66,7 +67,7 @@ def guarantee(group: Group) -> Markup:
         words = [badge("theorem", "good")]
     most = every_path(group)
     if most is not None:
-        words += [" ", badge(f"≤ {most.rhs:g} resets on every path", "good")]
+        words += [" ", badge(f"≤ {counted(int(most.rhs), 'reset')} on every path", "good")]
     return join(words)
 
 
@@ -91,7 +92,7 @@ def settings(group: Group) -> Markup:
         rows.append(("data before the first episode", data_words(spec["data"])))
     rows += [
         ("feedback to the dual", spec["feedback"]),
-        ("bound B", "none" if spec["B"] is None else f"{spec['B']:g} ({spec['B_source']})"),
+        ("bound B", "none" if spec["B"] is None else f"{number(spec['B'])} ({spec['B_source']})"),
         ("why these players", spec["chosen"] or "they were named"),
         ("oracle", "yes" if not isinstance(group.truths, str) else f"no: {group.truths}"),
         ("seeds", ", ".join(str(run.spec["seed"]) for run in group.runs)),
@@ -211,7 +212,7 @@ def _claim(found: list[Certificate]) -> tuple[object, ...]:
     if worst.vacuous:
         words.append(worst.vacuous)
     verdict = join([badge(word, MARKS[word]), f" {held}/{len(found)}" if len(found) > 1 else ""])
-    sides = (f"{worst.lhs:.5g}", worst.kind, f"{worst.rhs:.5g}", f"{worst.slack:.3g}")
+    sides = (number(worst.lhs, 5), worst.kind, number(worst.rhs, 5), number(worst.slack))
     return (worst.claim, verdict, *sides, "; ".join(words))
 
 
@@ -219,7 +220,7 @@ def _stated(found: list[Certificate]) -> tuple[object, ...]:
     """An interval, of the run with the largest upper end."""
     widest = max(found, key=lambda c: c.rhs)
     words = "; ".join(filter(None, (widest.why, widest.vacuous)))
-    return (widest.claim, f"{widest.lhs:.5g}", f"{widest.rhs:.5g}", words)
+    return (widest.claim, number(widest.lhs, 5), number(widest.rhs, 5), words)
 
 
 def interventions(collection: Collection) -> Markup | None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from resetfree.core.certificate import Certificate
+from resetfree.core.readable import number
 from resetfree.runs.foresight import MEANT
 from resetfree.show.report.html import figures as draw
 from resetfree.show.report.html.figures import Curve, Drawing, Growth, curve, early, growth, shown
@@ -19,6 +20,7 @@ from resetfree.theory.certificates import RATES, anytime
 
 TICKS = 3000  # resets of a time line that are drawn one by one
 BINS = 240  # of a time line with more
+LEVEL = f"{100 * (1 - anytime.SHOWN):g} % confidence"
 EARLY = " The episodes are on a logarithmic axis, since nearly all change is in the first tenth."
 
 
@@ -43,7 +45,7 @@ def linear_regret(group: Group) -> Drawing:
         "Regret(k): what the best policy that is never reset would have earned more, summed over k episodes, exact and "
         f"never clipped. Below zero it was bought with resets.{EARLY * log} Unit: reward. {draw.over_seeds(group.n)}"
     )
-    alt = f"Regret over {group.rounds:,} episodes, ending at {curves['regret'].mean[-1]:.4g}."
+    alt = f"Regret over {group.rounds:,} episodes, ending at {number(curves['regret'].mean[-1])}."
     return Drawing(f"{group.name}-regret", "Regret", caption, alt, data=draw.columns(curves), figure=figure)
 
 
@@ -61,11 +63,11 @@ def linear_resets(group: Group) -> Drawing:
     draw.dress(axes, "Resets", "resets", log="x" * log)
     draw.legend_above(axes)
     caption = (
-        f"{_expected(group)} Realised: resets that happened. Dotted: between these the expected resets lie after every "
-        f"episode at once with probability {1 - anytime.DELTA:g}, from the realised resets alone (mean over seeds)."
+        f"{_expected(group)} Realised: resets that happened. Dotted: above and below the expected resets, each with "
+        f"{LEVEL} after every episode at once, from the realised resets alone (mean over seeds)."
         f"{EARLY * log} Unit: resets. {draw.over_seeds(group.n)}"
     )
-    alt = f"Resets over {group.rounds:,} episodes: {curves['realised'].mean[-1]:.4g} realised."
+    alt = f"Resets over {group.rounds:,} episodes: {number(curves['realised'].mean[-1])} realised."
     return Drawing(f"{group.name}-resets", "Resets", caption, alt, data=draw.columns(curves), figure=figure)
 
 
@@ -82,20 +84,23 @@ def foreseen(group: Group) -> Drawing:
     draw.legend_above(axes)
     said = [run.foresight for run in group.runs]
     off = {verdict: sum(one.verdict == verdict for one in said) for verdict in ("too low", "too high")}
-    verdicts = ", ".join(f"{word} in {n} of {group.n} runs" for word, n in off.items() if n) or "plausible in every run"
+    verdicts = (
+        ", ".join(word + (f" in {n} of {group.n} runs" if group.n > 1 else "") for word, n in off.items() if n)
+        or "plausible"
+    )
     means = "; ".join(
-        f"{np.mean(some):.2g} on average in episodes {where} a reset"
+        f"{number(np.mean(some), 2)} on average in episodes {where} a reset"
         for name, where in (("with_reset", "with"), ("without_reset", "without"))
         if (some := [value for one in said if (value := getattr(one, name)) is not None])
     )
     caption = (
         f"Predicted: the primal player's own probability of a reset in each episode, before it was played, summed; "
-        f"{MEANT[said[0].meant]}. Grey: where the expected resets lie with probability {1 - anytime.DELTA:g}, by the "
-        f"realised ones alone (mean over seeds). At the end the predictions are {verdicts}; {means}. Unit: resets. "
+        f"{MEANT[said[0].meant]}. Grey: where the expected resets lie by the realised ones alone, each end with "
+        f"{LEVEL} (mean over seeds). At the end the predictions are {verdicts}; {means}. Unit: resets. "
         f"{draw.over_seeds(group.n)}"
     )
     ends = [curves[name].mean[-1] for name in ("predicted", "realised")]
-    alt = f"Over {group.rounds:,} episodes {ends[0]:.4g} resets were predicted, and {ends[1]:.4g} happened."
+    alt = f"Over {group.rounds:,} episodes {number(ends[0])} resets were predicted, and {number(ends[1])} happened."
     words = (f"{group.name}-foreseen", "Resets, predicted and realised", caption, alt)
     return Drawing(*words, data=draw.columns(curves), figure=figure)
 
@@ -161,7 +166,7 @@ def rewards(group: Group, name: str) -> Drawing:
         f"{what}, mean over the first k episodes of up to {group.spec['horizon']} actions; what was bought with resets "
         f"is in it. {draw.over_seeds(group.n)}"
     )
-    alt = f"{what}, mean so far, ending at {curves[name].mean[-1]:.4g}."
+    alt = f"{what}, mean so far, ending at {number(curves[name].mean[-1])}."
     words = (f"{group.name}-{name}", "Returns collected" if scaled else "Rewards collected", caption, alt)
     return Drawing(*words, data=draw.columns(curves), figure=figure)
 
@@ -263,8 +268,8 @@ def _bound(axes: Any, bound: tuple[Any, Any, Certificate] | str, what: str) -> s
     k, values, claim = bound
     vacuous = " (vacuous)" if claim.detail.get("vacuous") else ""
     axes.plot(k, values, color=INK, lw=1.2, ls="-.", marker=".", ms=4, label=f"theorem's bound{vacuous}")
-    words = f" It is vacuous: no run can exceed {claim.detail['trivial']:.4g}." if vacuous else ""
-    return f"The theorem bounds {what} by {values[-1]:.4g} after {k[-1]:,} episodes, {claim.why}.{words}"
+    words = f" It is vacuous: no run can exceed {number(claim.detail['trivial'])}." if vacuous else ""
+    return f"The theorem bounds {what} by {number(values[-1])} after {k[-1]:,} episodes, {claim.why}.{words}"
 
 
 def _with_bound(curves: dict[str, Curve], bound: tuple[Any, Any, Certificate] | str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from resetfree.core.arrays import Bools, Floats
 from resetfree.core.errors import ResetFreeError
+from resetfree.core.readable import number
 from resetfree.game.capabilities import DangerMap
 from resetfree.problems.factors import has_factors
 from resetfree.problems.finite.mdp import FiniteMDP
@@ -80,7 +81,7 @@ def learned_map(group: Group, mdp: FiniteMDP, solution: Solution, left: list[Flo
     extra = float(np.mean([(x - safe)[~mdp.reset].clip(0).sum() for x in left]))
     caption = (
         "How many first actions the primal player has not ruled out after its last checkpoint (mean over "
-        f"{runs(group.n)}); compare the map: {extra:.3g} first actions that are unsafe are still allowed: not "
+        f"{runs(group.n)}); compare the map: {number(extra)} first actions that are unsafe are still allowed: not "
         "tried yet, or without a reset so far. Red: reset states (oracle)."
     )
     alt = "Map of the actions that the player has not ruled out."

@@ -107,7 +107,7 @@ WORDS = {
     "Resets, realised": "resets that happened.",
     "predicted": "the primal player's own probability of a reset in each episode, before it was played, summed.",
     "certified": "a bound on the expected resets from the realised ones alone, without any model, that holds after "
-    f"every episode at once with probability {1 - anytime.DELTA:g}.",
+    f"every episode at once with {100 * (1 - anytime.SHOWN):g} % confidence.",
     "proved / tuned": "whether a theorem covers the claim with the constants that were used. A tuned result has "
     "none, and is never shown under a theorem's name.",
     "n": "how many runs; those of a group differ by their seed only. Intervals are 95 % bootstrap intervals of means.",

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from resetfree.core.arrays import Floats
+from resetfree.core.readable import counted, duration, number
 from resetfree.runs.result import Run
 from resetfree.show.report.html import figures as draw
 from resetfree.show.report.html.figures import Curve, Drawing, curve, early, shown
@@ -55,11 +56,11 @@ def regret_side(group: Group) -> Drawing:
     draw.legend_above(axes)
     apart = max(float(np.abs(gap).max()) for gap in gaps)
     caption = (
-        "R_p(π*): regret of the primal player against π*; R_d(0): of the dual player against no multiplier. Their sum "
-        f"is Regret: slack 0 (largest difference over all episodes and runs {apart:.2g}, rounding). Unit: reward. "
-        f"{draw.over_seeds(group.n)}"
+        "R_p(π*): regret of the primal player against π*; R_d(0): of the dual player against no multiplier. Their "
+        f"sum is Regret: slack 0 (largest difference over all episodes and runs {number(apart, 2)}, rounding). "
+        f"Unit: reward. {draw.over_seeds(group.n)}"
     )
-    alt = f"Regrets of both players; their sum ends at {curves['sum'].mean[-1]:.4g}, as Regret does."
+    alt = f"Regrets of both players; their sum ends at {number(curves['sum'].mean[-1])}, as Regret does."
     words = (f"{group.name}-game-regret", "The players' regrets and Regret", caption, alt)
     return Drawing(*words, data=draw.columns(curves), figure=figure)
 
@@ -78,10 +79,10 @@ def resets_side(group: Group) -> Drawing:
     draw.legend_above(axes)
     least = min(float(gap.min()) for gap in gaps)
     caption = (
-        f"Resets are at most R_p(π*) + R_d(λ*), λ* = λ̂ + 1; grey: the slack, {curves['slack'].mean[-1]:.4g} at the end "
-        f"(mean) and never below {least:.3g} in any run. The data holds both terms. {draw.over_seeds(group.n)}"
+        f"Resets are at most R_p(π*) + R_d(λ*), λ* = λ̂ + 1; grey: the slack, {number(curves['slack'].mean[-1])} at the "
+        f"end (mean) and never below {number(least)} in any run. The data holds both terms. {draw.over_seeds(group.n)}"
     )
-    alt = f"The sum of both regrets ends at {total.mean[-1]:.4g}, Resets at {resets.mean[-1]:.4g}."
+    alt = f"The sum of both regrets ends at {number(total.mean[-1])}, Resets at {number(resets.mean[-1])}."
     words = (f"{group.name}-game-resets", "The players' regrets and Resets", caption, alt)
     return Drawing(*words, data=draw.columns(curves), figure=figure)
 
@@ -122,12 +123,10 @@ def multipliers(group: Group) -> Drawing:
     if not isinstance(known, str):
         top = max(float(t.hat.max()) for t in known)
         axes.axhline(top, color=BLUE, ls="--", lw=1.2, label="largest λ̂ of the starts")
-        lines = (
-            f" Dashed: the largest of the least optimal multipliers λ̂ of the starts that occurred, {top:.4g} (oracle)."
-        )
+        lines = f" Dashed: {number(top)}, the largest least optimal multiplier λ̂ of the starts that occurred (oracle)."
     if group.spec["B"] is not None:
         axes.axhline(float(group.spec["B"]), color=ORANGE, ls=":", lw=1.2, label="bound B")
-        lines += f" Dotted: the bound B = {group.spec['B']:.4g} ({draw.plain_text(group.spec['B_source'])})."
+        lines += f" Dotted: the bound B = {number(group.spec['B'])} ({draw.plain_text(group.spec['B_source'])})."
     draw.dress(axes, "Multiplier over time", "reward per reset", log="x")
     axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
     draw.legend_above(axes)
@@ -212,13 +211,13 @@ def clock_summary(group: Group) -> str:
     late = np.concatenate([run.columns["lateness"] for run in group.runs])
     if np.isfinite(late).any():
         share = 100 * steps / max(steps + missed, 1)
-        parts += [f"{missed:,} deadlines missed ({share:.4g} % of commands in time)"]
-        parts += [f"the latest command {1000 * np.nanmax(late):.3g} ms after its tick"]
+        parts += [f"{counted(missed, 'deadline')} missed ({number(share)} % of commands in time)"]
+        parts += [f"the latest command {duration(float(np.nanmax(late)))} after its tick"]
     age = np.concatenate([_ages(run) for run in group.runs])
-    parts += [f"plans up to {age.max():.0f} rounds old, {age.mean():.3g} on average"]
+    parts += [f"plans up to {age.max():.0f} rounds old, {number(age.mean())} on average"]
     resets = sum(int(run.realised_resets[-1]) for run in group.runs)
     reward = float(np.mean([run.columns["reward"].mean() for run in group.runs]))
-    return f"{'; '.join(parts)}; {resets:,} resets, {reward:.4g} reward per episode."
+    return f"{'; '.join(parts)}; {counted(resets, 'reset')}, {number(reward)} reward per episode."
 
 
 def ages(group: Group) -> Drawing:
@@ -229,7 +228,7 @@ def ages(group: Group) -> Drawing:
         "Rounds that were over when an episode began and that its plan did not rest on yet; 0 in a world that waits. "
         "After a reset the next plan always rests on it."
     )
-    alt = "Age of the plans in rounds, {age_mean:.3g} on average, at most {oldest:.4g}."
+    alt = "Age of the plans in rounds, {age_mean} on average, at most {oldest}."
     lines = [("mean so far", BLUE, "-"), ("oldest so far", GREY, ":")]
     return _drawn(group, "plan-ages", ("Age of the plans", "rounds"), values, lines, caption=caption, alt=alt)
 
@@ -239,7 +238,7 @@ def deadlines(group: Group) -> Drawing:
     missed = [np.cumsum(run.columns["missed"].astype(np.float64)) for run in group.runs]
     values = {"missed": missed, "realised": group.measures["realised"]}
     caption = "Ticks of the clock that passed without a command of their own, beside the resets that happened."
-    alt = "{missed:.4g} deadlines missed, {realised:.4g} resets."
+    alt = "{missed} deadlines missed, {realised} resets."
     lines = [("deadlines missed", BLUE, "-"), ("resets", ORANGE, "--")]
     titles = ("Deadlines missed and resets", "count so far")
     return _drawn(group, "deadlines", titles, values, lines, caption=caption, alt=alt)
@@ -252,7 +251,7 @@ def lateness(group: Group) -> Drawing:
     caption = (
         "How long after its tick the latest command of an episode went out, in milliseconds of the monotonic clock."
     )
-    alt = "Lateness, {late_mean:.3g} ms on average, at most {latest:.4g} ms."
+    alt = "Lateness, {late_mean} ms on average, at most {latest} ms."
     lines = [("mean so far", GREEN, "-"), ("latest so far", GREY, ":")]
     titles = ("Latest command of an episode", "milliseconds")
     return _drawn(group, "lateness", titles, values, lines, caption=caption, alt=alt)
@@ -281,7 +280,7 @@ def _drawn(
     title, axis = titles
     draw.dress(axes, title, axis, log="x")
     draw.legend_above(axes)
-    words = alt.format_map({name: float(one.mean[-1]) for name, one in curves.items()})
+    words = alt.format_map({name: number(one.mean[-1]) for name, one in curves.items()})
     caption = f"{caption} {draw.over_seeds(group.n)}"
     return Drawing(f"{group.name}-{name}", title, caption, words, data=draw.columns(curves), figure=figure)
 

@@ -19,8 +19,8 @@ export function tag(name, attributes = {}, ...inside) {
 const MEANINGS = {
   "primal": "The primal player chooses the policy of each episode: how to act.",
   "dual": "The dual player charges for resets: it names the price of a reset at the start of each episode.",
-  "multiplier": "λ, the price of a reset, in units of reward. It rises until resets do not pay.",
-  "certified": "A bound on the expected resets, from the resets that happened alone: no model, no assumption, 99 % at every moment at once.",
+  "multiplier": "λ, the price of a reset, in units of reward. It rises with the resets that the player expects, or with those that happen, by the feedback of the run.",
+  "certified": "A bound on the expected resets, from the resets that happened alone: no model, no assumption, 95 % at every moment at once.",
   "slack": "How far the bound is above what it bounds. A negative slack would refute it.",
 };
 export function help(word) {
@@ -36,7 +36,10 @@ export function help(word) {
 const SYMBOLS = [[/lambda_hat/g, "λ̂"], [/lambda/g, "λ"], [/\blam\b/g, "λ"], [/\bpi\b/g, "π"], [/sqrt\((\w+)\)/g, "√$1"], [/<=/g, "≤"], [/>=/g, "≥"]];
 export const spelt = (words) => SYMBOLS.reduce((text, [from, to]) => text.replace(from, to), words);
 
-export const short = (x) => (x === null || x === undefined ? "–" : Math.abs(x) >= 1e6 ? (x / 1e6).toPrecision(3) + "M" : Math.abs(x) >= 1e4 ? (x / 1e3).toPrecision(3) + "k" : Number.isInteger(x) ? String(x) : Math.abs(x) < 1e-9 ? "0" : String(Number(x.toPrecision(3))));
+// A number as terminal and report write it.
+export const number = (x) => (x === null || x === undefined ? "–" : Math.abs(x) >= 1000 ? Math.round(x).toLocaleString("en") : x !== 0 && Math.abs(x) < 1e-4 ? (x > 0 ? "under 0.0001" : "above -0.0001") : Number(x.toPrecision(3)).toLocaleString("en", { maximumFractionDigits: 6 }));
+// The same in few characters, for the axes of charts.
+export const short = (x) => (x === null || x === undefined ? "–" : Math.abs(x) >= 1e6 ? (x / 1e6).toPrecision(3) + "M" : Math.abs(x) >= 1e4 ? (x / 1e3).toPrecision(3) + "k" : Number.isInteger(x) ? String(x) : Math.abs(x) < 1e-6 ? "0" : String(Number(x.toPrecision(3))));
 
 let hatches = 0; // each drawing has its own pattern: one in a part of the page that is hidden would show nothing
 export function hatch() {

@@ -66,8 +66,10 @@ export class Editor {
     this.build();
   }
   resize() {
-    const size = (id, now) => Math.min(Math.max(Math.round(Number($(id).value)) || now, 1), this.limits.grid);
-    const n = size("rows", this.cells.length), m = size("cols", this.cells[0].length);
+    const most = this.limits.grid, wanted = ["rows", "cols"].map((id) => Math.round(Number($(id).value)));
+    const [n, m] = wanted.map((size, i) => (size >= 1 && size <= most ? size : [this.cells.length, this.cells[0].length][i]));
+    $("size-trouble").hidden = n === wanted[0] && m === wanted[1];
+    $("size-trouble").textContent = `A grid has 1 to ${most} rows and columns. Got ${$("rows").value || "none"} x ${$("cols").value || "none"}: it stays ${n} x ${m}.`;
     $("rows").value = n, $("cols").value = m;
     this.cells = Array.from({ length: n }, (_, r) => Array.from({ length: m }, (_, c) => this.cells[r]?.[c] ?? "."));
     this.build();

@@ -1,6 +1,6 @@
 // Past episodes: a line with a mark for each reset, and a slider that draws any episode again, from the record.
 import { get } from "./api.js";
-import { el, short } from "./draw.js";
+import { el, number } from "./draw.js";
 
 const $ = (id) => document.getElementById(id);
 const ONCE_MORE = 0.9; // seconds in which an episode is walked again
@@ -52,7 +52,7 @@ export class Past {
   }
   show(place, episode, seconds) {
     place.note.textContent = episode === null ? `Episode ${this.k.toLocaleString("en")} is not saved yet.`
-      : `Episode ${episode.k.toLocaleString("en")} again: ${episode.steps} step${episode.steps === 1 ? "" : "s"}, reward ${short(episode.reward)}, ${episode.reset ? "and then a reset" : "no reset"}.`;
+      : `Episode ${episode.k.toLocaleString("en")} again: ${episode.steps} step${episode.steps === 1 ? "" : "s"}, reward ${number(episode.reward)}, ${episode.reset ? "and then a reset" : "no reset"}.`;
     if (!place.field || episode === null) return;
     place.field.k = -1;
     place.field.walk(episode, seconds);

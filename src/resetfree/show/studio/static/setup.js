@@ -1,5 +1,5 @@
 // A new game: the world, the players with their discovered settings, and the start.
-import { post } from "./api.js";
+import { get, post } from "./api.js";
 import { tag } from "./draw.js";
 import { Editor } from "./editor.js";
 
@@ -51,16 +51,30 @@ export class Setup {
     $("versus").addEventListener("change", () => (this.lanes[1].hidden = !$("versus").checked));
     $("players").addEventListener("submit", (event) => { event.preventDefault(); this.start(started); });
     this.problem();
+    get("/api/playable").then((found) => { this.playable = found; this.offer(); }, () => {}); // until then all are offered
+  }
+  // Only players that can play the problem, the best of `auto` first; a choice that cannot becomes auto.
+  offer() {
+    if (!this.playable) return;
+    const can = this.playable[!this.drawing && this.playable.continua.includes($("problem").value) ? "vectors" : "finite"];
+    for (const { parts } of this.lanes) {
+      const [select] = parts.primal, options = new Map([...select.options].map((option) => [option.value, option]));
+      for (const [name, option] of options) option.hidden = option.disabled = name !== "auto" && !can.includes(name);
+      for (const name of can) if (options.has(name)) select.append(options.get(name));
+      if (!select.selectedOptions.length || select.selectedOptions[0].disabled) { select.value = "auto"; select.dispatchEvent(new Event("change")); }
+    }
   }
   show(drawing) {
     this.drawing = drawing;
     $("draw").hidden = !drawing, $("registered").hidden = drawing;
     $("tab-draw").setAttribute("aria-pressed", drawing), $("tab-problem").setAttribute("aria-pressed", !drawing);
+    this.offer();
   }
   problem() {
     const found = this.catalogue.problems[$("problem").value];
     $("problem-summary").textContent = found.summary;
     $("options").replaceChildren(...found.options.map(field));
+    this.offer();
   }
   lane(i, ...chosen) {
     const place = tag("fieldset", { class: "lane-form " + "ab"[i] }, tag("legend", {}, ["Left player", "Right player"][i]));

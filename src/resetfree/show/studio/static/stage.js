@@ -1,7 +1,7 @@
 // A game that is watched: maps, numbers, curves, requests, certificates, and the buttons that steer it.
 import { download, get, post, watch } from "./api.js";
 import { Camera } from "./camera.js";
-import { chart, el, Field, help, short, spelt, tag } from "./draw.js";
+import { chart, el, Field, help, number, spelt, tag } from "./draw.js";
 import { Past } from "./past.js";
 
 const $ = (id) => document.getElementById(id);
@@ -9,7 +9,7 @@ const SPEEDS = [0.5, 1, 2, 4, 8, 15, 30, 60, 120, 300, 1000, 3000, 0];
 const WORDS = { starting: "starting", running: "learning", paused: "paused", waiting: "waiting for a reset", done: "finished", stopped: "stopped, saved", failed: "failed", following: "another program is writing it", interrupted: "interrupted", file: "finished" };
 const MULTIPLIER = "Multiplier λ";
 const CHARTS = [
-  ["Resets", "realised; dashed: expected (exact); dotted: certified bound on these, 99 %; faint: predicted by the player", (c) => [["realised", ""], ["expected", " thin"], ["upper", " dot"], ["predicted", " faint"]].map(([key, kind]) => [c.k, c[key], kind])],
+  ["Resets", "realised; dashed: expected (exact); dotted: certified bound on these, 95 %; faint: predicted by the player", (c) => [["realised", ""], ["expected", " thin"], ["upper", " dot"], ["predicted", " faint"]].map(([key, kind]) => [c.k, c[key], kind])],
   ["Regret", "against the best policy that is never reset; below zero it was bought with resets", (c) => [[c.k, c.regret, ""]]],
   [MULTIPLIER, "what the dual player charges for a reset", (c) => [[c.k, c.lam, ""]]],
   ["Pairs kept", "pairs of state and first action that the player has not ruled out (or plays); dashed: truly safe", (c, lane) => [[c.k, c.pairs, ""], ...(lane.map ? [[[c.k[0], c.k.at(-1)], [lane.map.safe_pairs, lane.map.safe_pairs], " thin"]] : [])]],
@@ -62,7 +62,11 @@ export class Stage {
     sessionStorage.removeItem("started");
   }
   receive(kind, data) {
-    if (kind === "trouble") return this.trouble(data.error);
+    if (kind === "trouble") {
+      if (!this.frame) document.querySelector(".transport").hidden = true; // there is nothing that they could act on
+      return this.trouble(data.error);
+    }
+    document.querySelector(".transport").hidden = false;
     this.trouble("");
     if (kind === "scene") this.build(data);
     if (kind === "frame") this.show(data);
@@ -86,7 +90,7 @@ export class Stage {
         tag("h3", {}, tag("span", {}, spec.primal.name, " ", help("primal")), tag("em", {}, `against ${spec.dual.name} `, help("dual")), badge), proved,
         tag("div", { class: "tiles" }, ...Object.values(tiles)), tag("div", { class: "bar" }, bar), wrong,
         field ? field.svg : tag("p", { class: "soft none" }, lane.oracle ? "This problem has too many states for a map." : `No map: ${lane.why}. With --film N a run keeps pictures, which are shown here.`), camera.figure, note,
-        tag("details", {}, tag("summary", {}, "Guarantees and settings"), tag("p", { class: "soft" }, `Primal player: ${why.why}.`), tag("p", { class: "soft" }, `Dual player: ${spec.statements.dual.why}.`), tag("p", { class: "soft" }, `${spec.problem} ${JSON.stringify(spec.problem_options)}; ${spec.episodes} episodes, seed ${spec.seed}, feedback ${spec.feedback}${spec.B === null ? "" : `, B = ${short(spec.B)} (${spec.B_source})`}.${spec.chosen ? ` Chosen because ${spec.chosen}.` : ""}`), tag("p", { class: "soft" }, `primal ${JSON.stringify(spec.primal.settings)}; dual ${JSON.stringify(spec.dual.settings)}`)));
+        tag("details", {}, tag("summary", {}, "Guarantees and settings"), tag("p", { class: "soft" }, `Primal player: ${why.why}.`), tag("p", { class: "soft" }, `Dual player: ${spec.statements.dual.why}.`), tag("p", { class: "soft" }, `${spec.problem} ${JSON.stringify(spec.problem_options)}; ${spec.episodes} episodes, seed ${spec.seed}, feedback ${spec.feedback}${spec.B === null ? "" : `, B = ${number(spec.B)} (${spec.B_source})`}.${spec.chosen ? ` Chosen because ${spec.chosen}.` : ""}`), tag("p", { class: "soft" }, `primal ${JSON.stringify(spec.primal.settings)}; dual ${JSON.stringify(spec.dual.settings)}`)));
       return { ...lane, field, tiles, badge, bar, box, wrong, note, camera, pictures: "" };
     });
     $("lanes").replaceChildren(...this.lanes.map((lane) => lane.box));
@@ -110,11 +114,12 @@ export class Stage {
     const active = frame.lanes.some((lane) => ["starting", "running", "paused", "waiting"].includes(lane.state)) && frame.live;
     for (const id of ["pause", "step", "stop"]) $(id).hidden = !active;
     document.querySelector(".speed").hidden = !active;
-    for (const id of ["again", "edit"]) $(id).hidden = active || !frame.lanes.every((lane) => ["done", "stopped", "interrupted", "file"].includes(lane.state));
+    for (const id of ["again", "edit"]) $(id).hidden = active || !frame.lanes.every((lane) => ["done", "stopped", "interrupted", "file", "failed"].includes(lane.state));
     const { problem } = this.scene.lanes[0].spec;
     if (!problem.startsWith("drawn")) $("edit").hidden = true;
     if (problem.includes(":")) $("again").hidden = true; // an environment is played by the command line
     this.result(frame, active);
+    for (const id of ["get-report", "get-files"]) $(id).hidden = !frame.lanes.every((lane) => lane.k > 0);
     this.past.follow(frame);
     $("get-film").hidden = !(this.lanes.every((lane) => lane.map?.real) || (this.lanes.length === 1 && frame.lanes[0].pictures)) || !frame.lanes.every((lane) => lane.k > 0);
     $("resume").hidden = active || !frame.lanes.some((lane) => ["stopped", "interrupted"].includes(lane.state));
@@ -146,14 +151,14 @@ export class Stage {
   }
   lane(place, now, before, i) {
     place.badge.className = "badge " + now.state;
-    place.badge.textContent = WORDS[now.state] + (now.state === "running" && now.rate ? ` · ${short(now.rate)} per s` : "");
+    place.badge.textContent = WORDS[now.state] + (now.state === "running" && now.rate ? ` · ${number(now.rate)} per s` : "");
     place.wrong.hidden = !now.error && !now.stuck, place.wrong.textContent = now.error || now.stuck;
     place.bar.style.width = `${(100 * now.k) / place.spec.episodes}%`;
     const values = { k: now.k, ...now.now };
-    for (const key of Object.keys(place.tiles)) place.tiles[key].firstChild.textContent = key === "k" ? now.k.toLocaleString("en") : short(values[key]);
+    for (const key of Object.keys(place.tiles)) place.tiles[key].firstChild.textContent = key === "k" ? now.k.toLocaleString("en") : number(values[key]);
     if (place.tiles.missed && now.now?.in_time != null) place.tiles.missed.lastChild.textContent = `deadlines missed; ${Number(now.now.in_time.toPrecision(5))} % in time`;
-    if (now.now && place.tiles.expected) place.tiles.expected.lastChild.textContent = `expected resets; certified ≤ ${short(now.now.upper)}, slack ${now.now.expected === null ? "–" : short(now.now.upper - now.now.expected)}`;
-    if (now.now && !place.oracle) place.tiles.realised.lastChild.textContent = `resets so far; expected ≤ ${short(now.now.upper)}, 99 %${now.now.predicted === null ? "" : `, predicted ${short(now.now.predicted)}`}`;
+    if (now.now && place.tiles.expected) place.tiles.expected.lastChild.textContent = `expected resets; certified ≤ ${number(now.now.upper)}, slack ${now.now.expected === null ? "–" : number(now.now.upper - now.now.expected)}`;
+    if (now.now && !place.oracle) place.tiles.realised.lastChild.textContent = `resets so far; expected ≤ ${number(now.now.upper)}, 95 %${now.now.predicted === null ? "" : `, predicted ${number(now.now.predicted)}`}`;
     if (place.tiles.reward) place.tiles.reward.lastChild.textContent = now.k > LATELY ? `reward per episode, the last ${LATELY}` : "reward per episode";
     if (before?.now && now.now && now.now.realised > before.now.realised) {
       place.tiles.realised.classList.remove("hit");
@@ -218,11 +223,11 @@ export class Stage {
     const must = ["proved", "checked", "identity"], order = { proved: 0, tuned: 1, checked: 2, identity: 3, stated: 4 }, applicable = lane.claims.filter((claim) => claim.status !== "not applicable");
     const proved = applicable.filter((claim) => claim.status === "proved"), held = proved.filter((claim) => claim.holds).length;
     const row = (claim) => {
-      if (claim.status === "stated") return tag("li", {}, tag("span", { class: "badge" }, "stated"), ` ${spelt(claim.claim)}: from ${short(claim.lhs)} to ${short(claim.rhs)}; `, tag("span", { class: "why" }, spelt(claim.why)));
+      if (claim.status === "stated") return tag("li", {}, tag("span", { class: "badge" }, "stated"), ` ${spelt(claim.claim)}: from ${number(claim.lhs)} to ${number(claim.rhs)}; `, tag("span", { class: "why" }, spelt(claim.why)));
       const bar = tag("i"), share = claim.rhs > 0 ? Math.min(Math.max(claim.lhs / claim.rhs, 0), 1) : claim.holds ? 0 : 1;
       bar.style.width = `${100 * share}%`;
       const badge = claim.holds ? (["proved", "tuned"].includes(claim.status) ? "good" : "") : must.includes(claim.status) ? "bad" : "missed";
-      return tag("li", {}, tag("span", { class: `badge ${badge}` }, `${claim.status}, ${claim.holds ? "holds" : badge === "bad" ? "fails" : "not met"}`), ` ${spelt(claim.claim)}`, tag("div", { class: "bar" }, bar), tag("span", { class: "why" }, `${short(claim.lhs)} ${claim.kind === "==" ? "=" : "≤"} ${short(claim.rhs)}, slack ${short(claim.slack)}${claim.detail?.vacuous ? "; vacuous: true of every run" : ""}${claim.why ? `; ${spelt(claim.why)}` : ""}`, " ", help("slack")));
+      return tag("li", {}, tag("span", { class: `badge ${badge}` }, `${claim.status}, ${claim.holds ? "holds" : badge === "bad" ? "fails" : "not met"}`), ` ${spelt(claim.claim)}`, tag("div", { class: "bar" }, bar), tag("span", { class: "why" }, `${number(claim.lhs)} ${claim.kind === "==" ? "=" : "≤"} ${number(claim.rhs)}, slack ${number(claim.slack)}${claim.detail?.vacuous ? "; vacuous: true of every run" : ""}${claim.why ? `; ${spelt(claim.why)}` : ""}`, " ", help("slack")));
     };
     // First what fails, then what has slack to show; checks, identities and counts of nothing are folded away.
     const first = (claim) => claim.status === "stated" || !claim.holds || (claim.status === "proved" && claim.slack > 0 && claim.rhs > 0 && claim.lhs > 0);
