@@ -110,7 +110,7 @@ def idle(task: str, seed: int, steps: int) -> dict[str, Any]:
     life = Life(made(task))
     space = life.action_space
     box = isinstance(space, gymnasium.spaces.Box)
-    action = np.zeros(space.shape, space.dtype) if box else 0
+    action: Any = np.zeros(space.sample().shape, np.float32) if box else 0
     life.reset(seed=seed)
     for _ in range(min(steps, 5000)):
         if life.step(action)[2]:
