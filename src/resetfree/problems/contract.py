@@ -323,6 +323,10 @@ class Problem(ABC):
         """What a step that was recorded elsewhere means here; raises InvalidInput.  reward: None before the first."""
         return Recorded(observation, 0.0 if reward is None else float(reward), reward is not None and bool(terminated))
 
+    def observation_of(self, state: State) -> Any:
+        """The observation that a state was made of, for controllers; None for a state in which no action is taken."""
+        return state
+
     def renumbered(self, saved: Mapping[str, NDArray[Any]]) -> NDArray[np.int64] | None:
         """[n] the numbers that states of another run have here, where states are numbered as they appear; else None.
 

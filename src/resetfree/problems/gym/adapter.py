@@ -30,7 +30,7 @@ from resetfree.problems.gym.events import Condition, Decide
 from resetfree.problems.gym.flattening import space_form
 from resetfree.problems.gym.goals import GO_ON, RESTART, Goals
 from resetfree.problems.gym.making import Env, lift_time_limits
-from resetfree.problems.gym.observations import Numbered, Observer, numbers_of, typed
+from resetfree.problems.gym.observations import CountedObservations, Numbered, Observer, Vector, numbers_of, typed
 from resetfree.problems.gym.rewards import AS_THEY_ARE, PerGoal, Rewards, Units, Unusable, learned, number, scaled
 from resetfree.problems.operators import Operator, Request
 from resetfree.problems.stepping import Step, SteppedProblem
@@ -102,6 +102,7 @@ class GymProblem(SteppedProblem):
         )  # whether a best reward at a termination leads to a question; the best before
         self.operator = operator  # performs resets; may be replaced at any time
         self._state: State = None  # the environment's present state; None: it must be reset first
+        self._latest: Any = None  # observation
         self._event = ""
         self._ended = self._truncated = False  # reported by the environment since the last reset
         self._steps = 0  # since this was made
@@ -154,7 +155,7 @@ class GymProblem(SteppedProblem):
         except Exception as error:
             raise EnvironmentFailed(f"At a reset, the environment '{self.name}' raised {one_line(error)}.") from error
         try:
-            self._state = self._observed(observation)
+            self._latest, self._state = observation, self._observed(observation)
         except Unusable as error:
             raise EnvironmentFailed(f"At a reset, the environment '{self.name}' {error}.") from error
         self._event, self._ended, self._truncated, self._at_goal = "", False, False, False
@@ -251,6 +252,7 @@ class GymProblem(SteppedProblem):
         self._ended |= terminated
         if goal and self.goals is not None and self.goals.after != GO_ON:
             observation = self._after_goal(self.goals)
+        self._latest = observation
         after: State = self.n_states - 1 if reset and self.n_states is not None else self._observed(observation)
         if self._possible is not None and (state, action, after) not in self._possible:
             raise Unusable(
@@ -284,6 +286,15 @@ class GymProblem(SteppedProblem):
         except Unusable as error:
             raise InvalidInput(f"A step of the data is none of '{self.name}': the environment {error}.") from error
         return Recorded(state, value, reset)
+
+    def observation_of(self, state: State) -> Any:
+        """The observation in the environment's own form: made from the state if that has all of it, else the latest."""
+        space = self.env.observation_space
+        if isinstance(space, spaces.Discrete) and isinstance(self._observer, CountedObservations):
+            return None if state == self.n_states - 1 else int(state + space.start)
+        if isinstance(space, spaces.Box) and isinstance(self._observer, Vector):
+            return np.asarray(state, dtype=space.dtype).reshape(space.shape)
+        return self._latest
 
     def renumbered(self, saved: Mapping[str, NDArray[Any]]) -> NDArray[np.int64] | None:
         """The numbers that observations of another run have here, if they are numbered as they appear."""
