@@ -174,8 +174,7 @@ def test_the_controller_acts_where_danger_is_predicted() -> None:
 
 def test_without_a_budget_it_is_the_controller() -> None:
     grid = rf.make("grid-v0").problem()
-    chosen = {"controller": lambda state: 0, "explore": 0, "episodes": 40, "seed": 3}
-    run = rf.learn("grid-v0", **chosen)
+    run = rf.learn("grid-v0", controller=lambda state: 0, explore=0, episodes=40, seed=3)
     alone = list(rf.simulate(grid, np.zeros(grid.n_states, dtype=np.int64), 40, seed=3))
     assert [bool(x) for x in run.columns["reset"]] == [one.reset for one in alone]
     assert run.learned is not None

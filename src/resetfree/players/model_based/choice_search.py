@@ -143,7 +143,10 @@ class ChoiceSearchState(SearchState[LinearScores]):
             if mine.any():
                 spread[a] = missed[mine, :size].std(axis=0)
         coefficient[:, 1 + size :] *= height
-        known, lived = _with_neighbours(z[terminated], z[~terminated]), z[~terminated]
+        fell, lived = z[terminated], z[~terminated]
+        if self.limits is not None:
+            fell = np.concatenate([fell, scaling(self.limits.examples(rows.state[:n][~terminated]))])
+        known = _with_neighbours(fell, lived)
         low, high = lived.min(axis=0), lived.max(axis=0)
         # Rollouts are clipped to the bounds of the states: a fitted model does not keep to them by itself.
         least, most = (np.clip((end - scaling.centre) / scaling.scale, -FAR, FAR) for end in (self.low, self.high))
@@ -152,7 +155,7 @@ class ChoiceSearchState(SearchState[LinearScores]):
         caution = settings.caution
         if self.never_resets:  # no risk: new states are rewarded until rewards differ
             caution = 0.0 if np.ptp(earned) else -caution
-        fitted = FittedModel(*dynamics, known, int(terminated.sum()), *bounds, caution)
+        fitted = FittedModel(*dynamics, known, len(fell), *bounds, caution)
         if len(won):
             won, others = won[-PRIZES:], np.setdiff1d(taken, np.flatnonzero(terminated))
             paying = _with_neighbours(z[won], z[others])

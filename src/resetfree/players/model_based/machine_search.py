@@ -202,7 +202,7 @@ class MachineSearchState(SearchState[TanhPolicy]):
             self.models.clear()
             caution = 0.0 if self.never_resets else settings.caution
             self.models[n] = fit_machine(
-                self._seen(n), (self.low, self.high), draws=settings.draws, caution=caution, rng=rng
+                self._seen(n), (self.low, self.high), draws=settings.draws, caution=caution, rng=rng, limits=self.limits
             )
         return self.models[n]
 

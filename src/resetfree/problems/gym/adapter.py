@@ -30,8 +30,9 @@ from resetfree.problems.gym.events import Condition, Decide
 from resetfree.problems.gym.flattening import space_form
 from resetfree.problems.gym.goals import GO_ON, RESTART, Goals
 from resetfree.problems.gym.making import Env, lift_time_limits
-from resetfree.problems.gym.observations import CountedObservations, Numbered, Observer, Vector, numbers_of, typed
+from resetfree.problems.gym.observations import Numbered, Observer, numbers_of, typed
 from resetfree.problems.gym.rewards import AS_THEY_ARE, PerGoal, Rewards, Units, Unusable, learned, number, scaled
+from resetfree.problems.limits import Limits
 from resetfree.problems.operators import Operator, Request
 from resetfree.problems.stepping import Step, SteppedProblem
 
@@ -77,6 +78,7 @@ class GymProblem(SteppedProblem):
         asks: bool = False,
         units: Units | None = None,
         decoder: Decoder | None = None,
+        limits: Limits | None = None,
     ) -> None:
         self.env, self.name, self.horizon, self.terms = env, name, horizon, terms
         self.actions = terms.actions if isinstance(terms.actions, Box) else Choices(len(terms.actions), terms.actions)
@@ -84,6 +86,8 @@ class GymProblem(SteppedProblem):
         self.stationary, self.n_transitions, self.end_resets = True, horizon, False
         self.phi, self.xi, self.features = None, xi, features
         self.low, self.high = observer.low, observer.high
+        if limits is not None:  # one without is what it was before there were limits
+            self.limits = limits
         self.no_table = no_table  # why there is no exact model, "" if there is one
         self._model = model
         self._possible = None if model is None else _pattern(model)
@@ -242,10 +246,9 @@ class GymProblem(SteppedProblem):
         observation, given, terminated, info = self._environment_step(self.actions.native(action))
         own = number(given)
         step = observation, own, terminated, info
-        at_goal = self.goals is not None and self._decided("goal_when", self.goals.when, *step)
+        at_goal, reset = self._events(step)
         rewards = self.terms.rewards
         value = float(at_goal) if isinstance(rewards.own, PerGoal) else rewards(*step)
-        reset = not at_goal and self._decided("reset_when", self.terms.reset_when, *step)
         if self._asks:
             self._ask(own, reset, at_goal, terminated, info)
         goal, self._at_goal = at_goal and not self._at_goal, at_goal
@@ -264,7 +267,7 @@ class GymProblem(SteppedProblem):
             ended = ", terminated" if terminated else ""
             self._event = f"step {h} of an episode, observed {_brief(shown)}, reward {own:g}{ended}"
         changed = rewards.own is not None or self.units != AS_THEY_ARE or rewards.stated
-        return Step(after, self._scaled(value), reset, own if changed else nan, goal)
+        return Step(after, self._softened(self._scaled(value), after), reset, own if changed else nan, goal)
 
     def recorded(self, observation: Any, reward: Any, terminated: bool, info: Mapping[str, Any]) -> Recorded:
         """State, reward and event of a step that was recorded elsewhere; the environment itself is not touched."""
@@ -274,12 +277,7 @@ class GymProblem(SteppedProblem):
             if reward is None:
                 return Recorded(self._observed(observation), 0.0, False)
             own, known = number(reward), dict(info)
-            at_goal = self.goals is not None and self._decided(
-                "goal_when", self.goals.when, observation, own, terminated, known
-            )
-            reset = not at_goal and self._decided(
-                "reset_when", self.terms.reset_when, observation, own, terminated, known
-            )
+            at_goal, reset = self._events((observation, own, terminated, known))
             rewards = self.terms.rewards
             value = float(at_goal) if isinstance(rewards.own, PerGoal) else rewards(observation, own, terminated, known)
             state = self.n_states - 1 if reset and self.n_states is not None else self._observed(observation)
@@ -289,12 +287,7 @@ class GymProblem(SteppedProblem):
 
     def observation_of(self, state: State) -> Any:
         """The observation in the environment's own form: made from the state if that has all of it, else the latest."""
-        space = self.env.observation_space
-        if isinstance(space, spaces.Discrete) and isinstance(self._observer, CountedObservations):
-            return None if state == self.n_states - 1 else int(state + space.start)
-        if isinstance(space, spaces.Box) and isinstance(self._observer, Vector):
-            return np.asarray(state, dtype=space.dtype).reshape(space.shape)
-        return self._latest
+        return self._observer.observation(state, self._latest)
 
     def renumbered(self, saved: Mapping[str, NDArray[Any]]) -> NDArray[np.int64] | None:
         """The numbers that observations of another run have here, if they are numbered as they appear."""
@@ -309,6 +302,17 @@ class GymProblem(SteppedProblem):
             return self._observer.numbers(saved["seen"])
         except Unusable as error:
             raise InvalidInput(f"The data are none of '{self.name}': the environment {error}.") from error
+
+    def _events(self, step: tuple[Any, float, bool, dict[str, Any]]) -> tuple[bool, bool]:
+        """Whether a step reached a goal, and whether it is a reset event: beyond a known limit it always is."""
+        if self.limits is not None and self.limits.crossed(self._observer(step[0])):
+            return False, True
+        at_goal = self.goals is not None and self._decided("goal_when", self.goals.when, *step)
+        return at_goal, not at_goal and self._decided("reset_when", self.terms.reset_when, *step)
+
+    def _softened(self, reward: float, state: State) -> float:
+        """A reward less what the margin before a limit costs; in the first episode, whose units are not known, later."""
+        return reward if self.limits is None or self.units is None else max(reward - self.limits.cost(state), 0.0)
 
     def _scaled(self, value: float) -> float:
         """A reward in the units of the problem, which are not known before the first episode has ended."""
@@ -342,7 +346,9 @@ class GymProblem(SteppedProblem):
             f"No reward_range is stated for '{self.name}': rewards from {low:g} to {high:g} are scaled to [0, 1], as "
             "the first episode suggests (docs/reward_scale.md)."
         )
-        return replace(episode, rewards=np.array([scaled(value, self.units) for value in episode.rewards.tolist()]))
+        given = [scaled(value, self.units) for value in episode.rewards.tolist()]
+        softened = [self._softened(*one) for one in zip(given, episode.states[1:], strict=True)]
+        return replace(episode, rewards=np.array(softened))
 
     def _decided(
         self, argument: str, when: Decide, observation: Any, reward: float, terminated: bool, info: dict[str, Any]

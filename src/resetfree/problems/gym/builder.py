@@ -27,6 +27,7 @@ from resetfree.problems.gym.making import Env, changed_by, check_environment, li
 from resetfree.problems.gym.model_tables import NoTable, read_table
 from resetfree.problems.gym.observations import CountedObservations, Observer, observer_for
 from resetfree.problems.gym.rewards import PerGoal, Rewards
+from resetfree.problems.limits import Limits
 from resetfree.problems.operators import Automatic, Operator
 
 UNBOUNDED = 1e30  # bounds beyond this count as none
@@ -53,6 +54,8 @@ def from_gym(
     operator: Operator | None = None,
     name: str | None = None,
     decode: Any = None,
+    limits: Any = None,
+    margin: Any = None,
     **make_options: Any,
 ) -> GymProblem:
     """A Gymnasium environment as a problem that is reset only at its start and after a reset event.
@@ -87,6 +90,10 @@ def from_gym(
     decode: named coordinates of a counted state, for rules about danger: a function of the observation, or
       module:function, that returns whole numbers from 0 or a dictionary of them (see `decoding`). Default: those of
       known ids (Taxi, FrozenLake, CliffWalking, MiniGrid), and the parts of observations that are whole numbers.
+    limits: {sensor: (low, high)}, None for no limit, by names or places of the numbers of a state, or text such as
+      "temperature=:80,level=0.1:0.6": beyond is a reset, which is known to learners that search in a model before any
+      happened (docs/controller.md).
+    margin: distance before a limit in which reward is lost, all of it at the limit: for all sensors, or by sensor.
     make_options: options of the environment, for an id or a factory.
 
     States are numbers for discrete observations, else vectors of float64. If they are numbers, one more than the
@@ -113,6 +120,7 @@ def from_gym(
         function, given_by = _function_of_observations(observe, features, called)
         observer = observer_for(made.observation_space, function, states, called, given_by)
         _set_bounds(observer, bounds, called)
+        known = _limits(observer, limits, margin, called)
         feature_map = _features_for(observer, features, called, own=given_by == "features")
         meaning = meaning_of(made) if reset_when is None and goal_when is None else None
         if meaning is not None:
@@ -150,6 +158,7 @@ def from_gym(
             asks=asks,
             units=units,
             decoder=decoder_for(made, decode, observer, called),
+            limits=known,
         )
     except BaseException:
         if isinstance(env, str):
@@ -158,6 +167,19 @@ def from_gym(
     if isinstance(env, str):
         problem.remake = lambda: _environment(env, make_options, name)[0]
     return problem
+
+
+def _limits(observer: Observer, limits: Any, margin: Any, called: str) -> Limits | None:
+    """The known limits of the numbers of a state."""
+    if limits is None:
+        if margin is not None:
+            raise InvalidInput(f"The 'margin' of '{called}' needs 'limits'. Got none instead.")
+        return None
+    if observer.n_states is not None:
+        raise InvalidInput(
+            f"The states of '{called}' are counted and take no 'limits'. Got {limits!r} instead: state reset_when."
+        )
+    return Limits.read(limits, observer.names, called, margin)
 
 
 def _features_for(observer: Observer, features: Any, problem: str, *, own: bool) -> FeatureMap | None:

@@ -44,6 +44,10 @@ class Observer(ABC):
     def __call__(self, observation: Any) -> Any:
         """The state of an observation; raises `Unusable`."""
 
+    def observation(self, state: Any, latest: Any) -> Any:
+        """The observation that a state was made of; the latest one where the state does not have all of it."""
+        return latest
+
 
 class CountedObservations(Observer):
     """Observations that are numbers already: state = observation - start."""
@@ -63,6 +67,10 @@ class CountedObservations(Observer):
             raise Unusable(f"observed {observation!r}, which is not in its observation space of {self._n} numbers")
         return state
 
+    def observation(self, state: Any, latest: Any) -> int | None:
+        """The number as the environment counts it; None for the reset state."""
+        return None if state == self._n else int(state + self._start)
+
 
 class Vector(Observer):
     """Arrays, whole numbers, and tuples and dictionaries of those, concatenated to one vector."""
@@ -80,6 +88,12 @@ class Vector(Observer):
         """The vector, as a copy, since environments may reuse their array."""
         assert self.low is not None
         return finite(numbers_of(self._space, observation), len(self.low), self)
+
+    def observation(self, state: Any, latest: Any) -> Any:
+        """The array in its own shape and type."""
+        if not isinstance(self._space, spaces.Box):
+            return latest
+        return np.asarray(state, dtype=self._space.dtype).reshape(self._space.shape)
 
 
 class Mapped(Observer):
