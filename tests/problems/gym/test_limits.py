@@ -21,7 +21,7 @@ from resetfree.problems.limits import Limits
 from resetfree.show.cli import main
 
 
-class Oven(gymnasium.Env[Floats, Any]):
+class Oven(gymnasium.Env[Any, Any]):
     """Heat that follows the action, and a clock that means nothing; it never ends by itself."""
 
     observation_space = NamedBox(np.array([-5.0, -1.0]), np.array([5.0, 1.0]), ("heat", "clock"))

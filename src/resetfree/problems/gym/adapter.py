@@ -311,7 +311,7 @@ class GymProblem(SteppedProblem):
         return at_goal, not at_goal and self._decided("reset_when", self.terms.reset_when, *step)
 
     def _softened(self, reward: float, state: State) -> float:
-        """A reward less what the margin before a limit costs; in the first episode, whose units are not known, later."""
+        """The observation in the environment's own form, of the state; the latest where that lacks a part of it."""
         return reward if self.limits is None or self.units is None else max(reward - self.limits.cost(state), 0.0)
 
     def _scaled(self, value: float) -> float:
