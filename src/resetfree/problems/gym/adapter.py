@@ -286,7 +286,7 @@ class GymProblem(SteppedProblem):
         return Recorded(state, value, reset)
 
     def observation_of(self, state: State) -> Any:
-        """The observation in the environment's own form: made from the state if that has all of it, else the latest."""
+        """The observation in the environment's own form: of the state, or the latest if that lacks a part of it."""
         return self._observer.observation(state, self._latest)
 
     def renumbered(self, saved: Mapping[str, NDArray[Any]]) -> NDArray[np.int64] | None:
@@ -311,7 +311,7 @@ class GymProblem(SteppedProblem):
         return at_goal, not at_goal and self._decided("reset_when", self.terms.reset_when, *step)
 
     def _softened(self, reward: float, state: State) -> float:
-        """The observation in the environment's own form, of the state; the latest where that lacks a part of it."""
+        """A reward less what the margin before a limit costs; in the first episode, of unknown units, by `finish`."""
         return reward if self.limits is None or self.units is None else max(reward - self.limits.cost(state), 0.0)
 
     def _scaled(self, value: float) -> float:
