@@ -35,6 +35,7 @@ IMPORTING = {
     "core/extras.py",  # libraries that players name in their source
     "core/errors.py",
     "problems/features/basis.py",
+    "players/controlled.py",  # a controller that the user typed
     "problems/gym/builder.py",
     "problems/gym/decoding.py",
     "problems/gym/events.py",

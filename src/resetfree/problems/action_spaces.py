@@ -187,6 +187,36 @@ def box_between(low: NDArray[Any], high: NDArray[Any]) -> Box:
 ActionSpace: TypeAlias = Choices | Box
 
 
+def own_action(space: ActionSpace, native: Any, what: str) -> Any:
+    """The action here for one of the environment: the nearest one; raises InvalidInput with `what` in its message.
+
+    >>> own_action(Choices(3, [-1.0, 0.0, 1.0]), 0.7, "It"), own_action(Box([0.0], [1.0]), [1.5], "It")
+    (2, array([1.]))
+    """
+    wrong = InvalidInput(f"{what} must give {space}, as the environment takes it. Got {shown(native)} instead.")
+    given = np.asarray(native)
+    if given.dtype.kind not in "biuf" or not np.isfinite(given).all():
+        raise wrong
+    if isinstance(space, Box):
+        if given.size != space.size:
+            raise wrong
+        return space.clip(given.ravel())
+    if space.values is None:
+        if given.size != 1 or given.item() not in range(space.n):
+            raise wrong
+        return int(given.item())
+    try:
+        known = np.array([np.ravel(one) for one in space], dtype=np.float64)
+    except (TypeError, ValueError):
+        known = np.zeros((0, 0))
+    if known.shape != (space.n, given.size):
+        raise wrong
+    away = np.abs(known - given.ravel()).sum(axis=1)
+    if np.asarray(space[0]).dtype.kind in "biu" and away.min() > 0.0:
+        raise wrong  # no grid of points, of which one is nearest
+    return int(away.argmin())
+
+
 def from_unit(unit: NDArray[Any], low: NDArray[Any], high: NDArray[Any]) -> NDArray[np.float64]:
     """The actions [..., A] between `low` and `high` of numbers in [-1, 1]."""
     return np.asarray(np.clip((low + high) / 2 + (high - low) / 2 * unit, low, high), dtype=np.float64)

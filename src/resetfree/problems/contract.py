@@ -28,6 +28,7 @@ from resetfree.core.settings import check, expect
 from resetfree.problems.action_spaces import ActionSpace, Choices, PairFeatures
 from resetfree.problems.factors import Factors
 from resetfree.problems.features import FeatureMap
+from resetfree.problems.limits import Limits
 from resetfree.problems.operators.channel import Operator, Request
 
 # The sizes that identify a problem.
@@ -228,6 +229,7 @@ class Problem(ABC):
     factors: Factors | None = None  # named coordinates of finite states, if they are known
     low: Floats | None = None  # [D] bounds of vector states; may be infinite
     high: Floats | None = None
+    limits: Limits | None = None  # beyond which states are known to be reset states
     _model: Any = None  # a FiniteMDP, if known: for oracles (`finite.mdp.model_behind`), never for learners
     _continuum: Any = None  # a model on a continuum, if known: for oracles (`continuum.continuum_behind`)
     # Whether the environment has a state that no checkpoint can restore: a run then starts and resumes with a reset.
@@ -322,6 +324,10 @@ class Problem(ABC):
     def recorded(self, observation: Any, reward: Any, terminated: bool, info: Mapping[str, Any]) -> Recorded:
         """What a step that was recorded elsewhere means here; raises InvalidInput.  reward: None before the first."""
         return Recorded(observation, 0.0 if reward is None else float(reward), reward is not None and bool(terminated))
+
+    def observation_of(self, state: State) -> Any:
+        """The observation that a state was made of, for controllers; None for a state in which no action is taken."""
+        return state
 
     def renumbered(self, saved: Mapping[str, NDArray[Any]]) -> NDArray[np.int64] | None:
         """[n] the numbers that states of another run have here, where states are numbered as they appear; else None.

@@ -65,6 +65,10 @@ def learn(
       and for a gymnasium.Env (arguments of `from_gym`).
     feedback: the cost signal of the dual player, see `game.FEEDBACK`, or "auto".
     B: bound on the multipliers for players that need one (default: the least one, computed by the oracle if available).
+    controller: a function of the observation that returns the environment's own action (of the state, where it is
+      counted), or module:function. It acts first, and wherever the learned policy is new or predicts danger; that takes
+      over only where it is better by a test, and gives back (docs/controller.md).
+    explore: resets that the learned policy may cause beside a controller (default: 3); 0 leaves all to the controller.
     path: the run file (default: none is written).  overwrite: whether it may replace a run file.
     resume: continue the run of that file, with the same arguments; a finished run is only read. With more `episodes`
       it goes on beyond its plan (see `extension`); without, it has those that it had. Without a `seed` it has its own.

@@ -146,12 +146,13 @@ def danger_of(run: LearnedRun) -> DangerMap | None:
 def _again(run: LearnedRun, capability: type[Any]) -> tuple[Any, Any] | None:
     """A primal player with this capability, and its state at the newest checkpoint; None of one without it."""
     player = run.learned.player if run.learned else discover("primal").get(run.spec["primal"]["name"])
-    if not isinstance(run.players.get("primal", player), capability):
+    if "controller" not in run.spec and not isinstance(run.players.get("primal", player), capability):
         return None
     memory = _memory(run)
     world = Blueprint(run.spec["problem"], run.spec.get("blueprint")) if run.problem is None else run.problem
     try:
-        return _player_of(run, world, None, memory)
+        found = _player_of(run, world, None, memory)
+        return found if isinstance(found[0], capability) else None
     except RunError:
         raise
     except (ResetFreeError, *BROKEN) as error:
@@ -185,6 +186,7 @@ def _player_of(run: LearnedRun, world: Problem, player: PrimalPlayer[Any] | None
 
 def _policy(run: LearnedRun, world: Problem, problem: Problem | None, rule: Any, memory: Memory) -> DeployedPolicy:
     """The rule of a plan, with the sensor and the actions of the environment."""
+    rule = getattr(rule, "learned", rule)  # beside a controller, which is code
     if hasattr(rule, "greedy"):
         rule = rule.greedy()
     rule = _value(rule, world)

@@ -50,6 +50,8 @@ class Options(TypedDict):
     resume: NotRequired[bool]
     overwrite: NotRequired[bool]
     B: NotRequired[float | None]
+    controller: NotRequired[str | Callable[[Any], Any] | None]
+    explore: NotRequired[int | None]
     settings: NotRequired[Settings | None]
     progress: NotRequired[Progress | None]
     checkpoint_every: NotRequired[float]
@@ -81,6 +83,8 @@ class What:
 class Who:
     """The two players by name, by class or themselves, the cost signal of the dual player, and their settings.
 
+    controller: who acts first, a function or module:function.
+    explore: resets that the learned policy may cause beside it.
     unowned: settings by name alone, and the names of the problem's options (None if it takes any): which player has a
       setting of that name is known once `auto` has chosen.
     """
@@ -89,8 +93,16 @@ class Who:
     dual: str | DualPlayer[Any] = "auto"
     feedback: str = "auto"
     B: float | None = None
+    controller: Any = None
+    explore: int | None = None
     settings: Settings = field(default_factory=dict)
     unowned: tuple[Mapping[str, Any], Sequence[str] | None] = ({}, ())
+
+    def __post_init__(self) -> None:
+        if self.explore is not None:
+            whole(self.explore, "'explore' of learn", 0)
+            if self.controller is None:
+                raise InvalidInput("The 'explore' of learn needs a 'controller'. Got none instead.")
 
 
 @dataclass(frozen=True)
@@ -237,6 +249,8 @@ class RunRequest:
     around: Around = field(default_factory=Around)
 
     def __post_init__(self) -> None:
+        if self.who.controller is not None and not self.when.delay is self.when.rate is None:
+            raise InvalidInput("A run with a controller is played round by round. Leave out delay and rate.")
         if self.around.ask == WHEN_STUCK and self.when.delay is not None:
             raise InvalidInput("A run that asks when it is stuck cannot be played with a delay. Got both instead.")
 

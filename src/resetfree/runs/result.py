@@ -21,6 +21,7 @@ from resetfree.core.errors import NotCertifiable, RunError
 from resetfree.game.capabilities import Decision
 from resetfree.game.contract import Pauses, Prediction
 from resetfree.players import Role, discover, make_player
+from resetfree.players.controlled import under_controller
 from resetfree.problems.blueprint import fingerprint, number
 from resetfree.problems.continuum import Continuum, as_rows, continuum_behind, inside_continuum
 from resetfree.problems.contract import Intervention, Note, Problem
@@ -219,10 +220,12 @@ class Run:
         """
         name, settings = self.spec[role]["name"], self.spec[role]["settings"]
         known = None if self.learned is None or role == "dual" else self.learned.player
+        explore = None if role == "dual" else self.spec.get("controller", {}).get("explore")
+        known = known if explore is None else getattr(known, "inner", known)
         if known is not None and known.name == name and type(known) is not discover(role).get(name):
-            return known
+            return under_controller(known, explore)
         settings = {key: number(value) for key, value in settings.items()}
-        return make_player(role, self.players.get(role, name), settings, warn=False)
+        return under_controller(make_player(role, self.players.get(role, name), settings, warn=False), explore)
 
     def certificates(self) -> list[Certificate]:
         """Every claim that can be checked on this run."""

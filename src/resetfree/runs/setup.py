@@ -16,6 +16,7 @@ from resetfree.game.delayed import Delay, DelayedGame, with_delay
 from resetfree.game.loop import DIRECT, FEEDBACK, Direct, Game, begin, play
 from resetfree.players import Role, discover, make_player, player_class
 from resetfree.players import settings as defaults_of
+from resetfree.players.controlled import EXPLORE, named, with_controller
 from resetfree.players.method import paired
 from resetfree.problems.blueprint import blueprint, describe, plain_model
 from resetfree.problems.continuum import continuum_behind
@@ -51,16 +52,17 @@ def prepare(world: World, who: Who, *, episodes: int, seed: int, before: Mapping
     players: dict[str, Any] = {
         role: make_player(role, player, chosen.settings.get(role, {})) for role, player in chosen.players.items()
     }
-    check_actions(players["primal"], world.problem, _players_for(world.problem))
     earlier = before["B"] if before is not None and before["B_source"] == "oracle" else None
     bound, source = _bound(world, players, who.B, earlier)
     made: dict[str, Any] = {
         role: dataclasses.replace(player, B=bound) if _wants_bound(player) else player
         for role, player in players.items()
     }
+    check_actions(made["primal"], world.problem, _players_for(world.problem))
+    playing, controller = _controlled(made, who, before)
     try:
-        game = begin(world.problem, made["primal"], made["dual"], episodes=episodes, seed=seed)
-        statements = {role: made[role].statement(world.problem, episodes) for role in made}
+        game = begin(world.problem, playing["primal"], playing["dual"], episodes=episodes, seed=seed)
+        statements = {role: playing[role].statement(world.problem, episodes) for role in playing}
     except ResetFreeError:
         if source == "unknown":
             _check_without_bound(world, players, episodes, seed)  # raises if only B is missing
@@ -82,9 +84,23 @@ def prepare(world: World, who: Who, *, episodes: int, seed: int, before: Mapping
         "B": bound,
         "B_source": None if source == "unknown" else source,
         "statements": {role: describe(dataclasses.asdict(said)) for role, said in statements.items()},
+        **controller,
         **_about(world, game, chosen.why),
     }
-    return Setup(world, made["primal"], made["dual"], spec, game)
+    return Setup(world, playing["primal"], playing["dual"], spec, game)
+
+
+def _controlled(
+    made: dict[str, Any], who: Who, before: Mapping[str, Any] | None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Who plays under the controller of a request, and what the spec says of it; both as they are without one."""
+    if who.controller is None:
+        return made, {}
+    function, text = named(who.controller)
+    earlier = EXPLORE if before is None else before.get("controller", {}).get("explore", EXPLORE)
+    explore = earlier if who.explore is None else int(who.explore)
+    primal = with_controller(made["primal"], function, explore)
+    return {**made, "primal": primal}, {"controller": {"function": text, "explore": explore}}
 
 
 def _about(world: World, game: Game, why: str | None) -> dict[str, Any]:

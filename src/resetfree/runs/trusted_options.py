@@ -64,6 +64,8 @@ def names_code(problem: str, key: str, value: Any) -> bool:
         return any(names_code(problem, key, part) for part in value)
     if not isinstance(value, str):
         return False
+    if key == "limits" and problem.startswith("gym:"):
+        return False  # intervals, as in "heat=:80"
     group, _, setting = key.partition(".")
     if ":" in value or (group in DOTTED and setting == "function") or key == "new_task":
         return True

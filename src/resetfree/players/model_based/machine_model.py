@@ -18,6 +18,7 @@ from resetfree.players.model_based.prizes import SOONER, Prize, expected_prize, 
 from resetfree.players.model_based.reset_classifier import NARROW, ResetClassifier, across_two, fit_classifier, walls
 from resetfree.players.model_based.smooth_regression import JUMP, LEAST_GAP, Basis, Draws, draw_functions
 from resetfree.problems.features.scaling import Scaling
+from resetfree.problems.limits import Limits
 from resetfree.problems.tanh_policy import nearest_row
 
 FAR = 30.0  # z is clipped there: a model that diverges predicts nothing
@@ -118,6 +119,7 @@ def fit_machine(
     caution: float,
     rng: np.random.Generator,
     table: Floats | None = None,
+    limits: Limits | None = None,
 ) -> MachineModel:
     """The model of all transitions.
 
@@ -125,6 +127,7 @@ def fit_machine(
     draws: B.
     caution: the initial probability of a reset outside of the box, per width.
     table: [K, A] the actions there are; None: all of the box.
+    limits: known beforehand: walls where they are nearer than what falls suggest.
 
     Steps and rewards are fitted on their own: what a reward depends on closely (a way to a set point) is often what
     the steps hardly depend on, and one set of lengths would serve neither. Rewards are expected to have edges: many
@@ -140,6 +143,9 @@ def fit_machine(
     more = BEYOND * np.ptp(step, axis=0)  # but no reward is expected that was never earned
     some, reset_states = lived[latest_and_any(len(lived), CLASSIFIED, rng)], scaling(seen.reset_states[-FELL:])
     low, high = lived.min(axis=0), lived.max(axis=0)
+    lowest, highest = walls(low, high, reset_states)
+    if limits is not None:
+        lowest, highest = np.maximum(lowest, scaling(limits.low)), np.minimum(highest, scaling(limits.high))
     least, most = (np.clip((end - scaling.centre) / scaling.scale, -FAR, FAR) for end in bounds)
     return MachineModel(
         scaling=scaling,
@@ -148,7 +154,7 @@ def fit_machine(
         smallest=np.append(step.min(axis=0) - more, reward.min()),
         largest=np.append(step.max(axis=0) + more, reward.max()),
         reset_classifier=ResetClassifier(
-            fit_classifier(some, reset_states).weight, *walls(low, high, reset_states), across_two(lived, reset_states)
+            fit_classifier(some, reset_states).weight, lowest, highest, across_two(lived, reset_states)
         ),
         low=low,
         high=high,

@@ -293,6 +293,7 @@ class MachineSearchState(SearchState[Searched]):
                 caution=caution,
                 rng=rng,
                 table=self.policy.table if isinstance(self.policy, TanhChoice) else None,
+                limits=self.limits,
             )
         return self.models[n]
 

@@ -17,6 +17,7 @@ from resetfree.game.capabilities import Decision
 from resetfree.game.replay_buffer import ReplayBuffer
 from resetfree.players.model_based.reset_classifier import across_two, boundary
 from resetfree.problems.contract import Policy, State
+from resetfree.problems.limits import Limits
 
 Searched = TypeVar("Searched", bound=Policy)
 
@@ -67,6 +68,7 @@ class SearchState(ABC, Generic[Searched]):
     low: Floats = field(metadata={"saved": False})
     high: Floats = field(metadata={"saved": False})
     never_resets: bool = field(metadata={"saved": False})  # whether nothing that can happen is a reset
+    limits: Limits | None = field(metadata={"saved": False})  # known beforehand
     names: tuple[str, ...] = field(metadata={"saved": False})  # of the numbers of a state; may be none
 
     def check_loaded(self) -> None:
@@ -100,23 +102,27 @@ class SearchState(ABC, Generic[Searched]):
     def boundary(self) -> list[Decision]:
         """The reset boundaries in words: which sensors tell reset states from visited ones, and how surely."""
         state, terminated = self.rows.state[: self.rows.n], self.rows.terminated[: self.rows.n]
+        names = self.names or tuple(f"observation[{i}]" for i in range(state.shape[1]))
+        known = [] if self.limits is None else [Decision(0, one) for one in self.limits.in_words(names)]
+        if self.limits is not None:  # what was known is not learned
+            within = ~self.limits.any_crossed(state)
+            state, terminated = state[within], terminated[within]
         falls = int(terminated.sum())
         if not falls or terminated.all():
-            return []
+            return known
         lived = state[~terminated]
         centre, spread = lived.mean(axis=0), lived.std(axis=0)
         scale = np.where(spread > 0.0, spread, 1.0)
         z, fell = (lived - centre) / scale, (state[terminated] - centre) / scale
         found = boundary(z.min(axis=0), z.max(axis=0), fell)
-        names = self.names or tuple(f"observation[{i}]" for i in range(state.shape[1]))
         said = [wall.unscaled(centre, scale).in_words(names, falls) for wall in found]
         across = across_two(z, fell)
         said += [one.in_words(names, falls, centre, scale) for one in across]
         amid = falls - sum(one.falls for one in (*found, *across))
         if amid:
             said.append(f"{amid} of {falls} falls lie amid what was lived in: no one or two sensors tell them apart")
-        episodes = int((~self.rows.taken(self.rows.n) | terminated).sum())
-        return [Decision(episodes, one) for one in said]
+        episodes = int((~self.rows.taken(self.rows.n) | self.rows.terminated[: self.rows.n]).sum())
+        return known + [Decision(episodes, one) for one in said]
 
     @abstractmethod
     def search(self, n: int, s1: State, lam: float, settings: SearchSettings) -> Searched:

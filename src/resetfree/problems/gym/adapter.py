@@ -7,7 +7,6 @@ except for environments that are said to restart for free after a goal (see `goa
 from __future__ import annotations
 
 import copy
-import io
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -17,7 +16,6 @@ from typing import Any, cast
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
-from PIL import Image
 
 from resetfree.core.arrays import Floats
 from resetfree.core.errors import EnvironmentFailed, InvalidInput, NotCertifiable, Notice, one_line
@@ -31,17 +29,17 @@ from resetfree.problems.gym.events import Condition, Decide
 from resetfree.problems.gym.flattening import space_form
 from resetfree.problems.gym.goals import GO_ON, RESTART, Goals, Question
 from resetfree.problems.gym.history import HiddenState, Recent
-from resetfree.problems.gym.life import Life
+from resetfree.problems.gym.life import Life, picture
 from resetfree.problems.gym.making import Env, lift_time_limits
 from resetfree.problems.gym.model_tables import Terms, pattern
-from resetfree.problems.gym.observations import Numbered, Observer, far_outside, numbers_of, typed
+from resetfree.problems.gym.observations import Numbered, Observer, brief, far_outside, numbers_of, typed
 from resetfree.problems.gym.rewards import AS_THEY_ARE, PerGoal, Units, Unusable, learned, number, scaled, usual
+from resetfree.problems.limits import Limits
 from resetfree.problems.operators import Automatic, Operator, Request
 from resetfree.problems.stepping import Step, SteppedProblem
 
 SEEDS = 2**31  # seeds of the environment's own randomness
 PENALTY = 0.5  # of the range of rewards: what a step that leads to a reset may lie outside of it without a note
-SHOWN = 8  # entries of an observation in a message
 WHY = {"start": "the run starts", "resume": "the run continues after an interruption"}
 
 
@@ -67,6 +65,7 @@ class GymProblem(SteppedProblem):
         asks: bool = False,
         units: Units | None = None,
         decoder: Decoder | None = None,
+        limits: Limits | None = None,
     ) -> None:
         self.env, self.name, self.horizon, self.terms = env, name, horizon, terms
         self.actions = terms.actions if isinstance(terms.actions, Box) else Choices(len(terms.actions), terms.actions)
@@ -74,6 +73,8 @@ class GymProblem(SteppedProblem):
         self.stationary, self.n_transitions, self.end_resets = True, horizon, False
         self.phi, self.xi, self.features = None, xi, features
         self.low, self.high = observer.low, observer.high
+        if limits is not None:  # one without is what it was before there were limits
+            self.limits = limits
         self.no_table = no_table  # why there is no exact model, "" if there is one
         self._model = model
         self._possible = None if model is None else pattern(model)
@@ -95,6 +96,7 @@ class GymProblem(SteppedProblem):
         self._question = Question(asks)
         self.operator = operator  # performs resets; may be replaced at any time
         self._state: State = None  # the environment's present state; None: it must be reset first
+        self._latest: Any = None  # observation
         self._event = ""
         self.life = Life()
         self._steps = 0  # since this was made
@@ -138,8 +140,8 @@ class GymProblem(SteppedProblem):
 
     def perform_reset(self, u: float, why: str, operator: Operator | None = None) -> State:
         """Wait for the operator (by default the problem's own), then reset the environment with a seed from `u`."""
-        event = f"at {_brief(self._state)}" if why == "stuck" else self._event
-        request = Request(self.name, why, WHY.get(why, event or "a reset is due"), self._picture)
+        event = f"at {brief(self._state)}" if why == "stuck" else self._event
+        request = Request(self.name, why, WHY.get(why, event or "a reset is due"), self._drawn)
         self._performed.append(intervene(operator or self.operator, request))
         self._state = None
         try:
@@ -151,20 +153,15 @@ class GymProblem(SteppedProblem):
             raise EnvironmentFailed(f"At a reset, the environment '{self.name}' raised {one_line(error)}.") from error
         try:
             self._observer.begin()
-            self._state = self._observed(observation)
+            self._latest, self._state = observation, self._observed(observation)
         except Unusable as error:
             raise EnvironmentFailed(f"At a reset, the environment '{self.name}' {error}.") from error
         self._event, self._at_goal = "", False
         self.life.begin()
         return self._state
 
-    def _picture(self) -> bytes | None:
-        """What the environment draws, as PNG; None if it draws nothing, or is closed."""
-        if self.closed or getattr(self.env, "render_mode", None) != "rgb_array":
-            return None
-        file = io.BytesIO()
-        Image.fromarray(np.asarray(self.env.render(), dtype=np.uint8)).save(file, "PNG")
-        return file.getvalue()
+    def _drawn(self) -> bytes | None:
+        return None if self.closed else picture(self.env)
 
     def _observed(self, observation: Any) -> State:
         """The state of an observation, whose factors are kept where there are any."""
@@ -229,10 +226,10 @@ class GymProblem(SteppedProblem):
     def enter(self, start: State) -> State:
         """The environment's present state, which is unknown until the episode has ended."""
         if self._state is None or not np.array_equal(start, self._state):
-            present = "none before a reset" if self._state is None else _brief(self._state)
+            present = "none before a reset" if self._state is None else brief(self._state)
             raise InvalidInput(
                 f"An episode of '{self.name}' must start at the present state of the environment ({present}). "
-                f"Got {None if start is None else _brief(start)} instead."
+                f"Got {None if start is None else brief(start)} instead."
             )
         state, self._state = self._state, None
         return state
@@ -282,15 +279,15 @@ class GymProblem(SteppedProblem):
             self._said_of_limits()
         own = number(given)
         step = observation, own, terminated, info
-        at_goal = self.goals is not None and self._decided("goal_when", self.goals.when, *step)
+        at_goal, reset = self._events(step)
         rewards = self.terms.rewards
         value = float(at_goal) if isinstance(rewards.own, PerGoal) else rewards(*step)
-        reset = not at_goal and self._decided("reset_when", self.terms.reset_when, *step)
         if text := self._question(own, reset, at_goal and not self._at_goal, terminated, info):
             self._note(f"'{self.name}' {text}")
         goal, self._at_goal = at_goal and not self._at_goal, at_goal
         if goal and self.goals is not None and self.goals.after != GO_ON:
             observation = self._after_goal(self.goals)
+        self._latest = observation
         after: State = self.n_states - 1 if reset and self.n_states is not None else self._observed(observation)
         if not reset and self.life.due() and h < self.horizon:
             after = self._restarted()
@@ -302,9 +299,9 @@ class GymProblem(SteppedProblem):
         if reset:
             shown = after if self.n_states is None else observation
             ended = ", terminated" if terminated else ""
-            self._event = f"step {h} of an episode, observed {_brief(shown)}, reward {own:g}{ended}"
+            self._event = f"step {h} of an episode, observed {brief(shown)}, reward {own:g}{ended}"
         changed = rewards.own is not None or self.units != AS_THEY_ARE or rewards.stated
-        return Step(after, self._scaled(value, reset), reset, own if changed else nan, goal)
+        return Step(after, self._softened(self._scaled(value, reset), after), reset, own if changed else nan, goal)
 
     def recorded(self, observation: Any, reward: Any, terminated: bool, info: Mapping[str, Any]) -> Recorded:
         """State, reward and event of a step that was recorded elsewhere; the environment itself is not touched."""
@@ -316,16 +313,18 @@ class GymProblem(SteppedProblem):
                 observation = typed(self.env.observation_space, observation)
             if reward is None:
                 return Recorded(self._observed(observation), 0.0, False)
-            own = number(reward)
-            seen = (observation, own, terminated, dict(info))
-            at_goal = self.goals is not None and self._decided("goal_when", self.goals.when, *seen)
-            reset = not at_goal and self._decided("reset_when", self.terms.reset_when, *seen)
+            seen = (observation, number(reward), terminated, dict(info))
+            at_goal, reset = self._events(seen)
             rewards = self.terms.rewards
             value = float(at_goal) if isinstance(rewards.own, PerGoal) else rewards(*seen)
             state = self.n_states - 1 if reset and self.n_states is not None else self._observed(observation)
         except Unusable as error:
             raise InvalidInput(f"A step of the data is none of '{self.name}': the environment {error}.") from error
         return Recorded(state, value, reset)
+
+    def observation_of(self, state: State) -> Any:
+        """The observation in the environment's own form: of the state, or the latest if that lacks a part of it."""
+        return self._observer.observation(state, self._latest)
 
     def renumbered(self, saved: Mapping[str, NDArray[Any]]) -> NDArray[np.int64] | None:
         """The numbers that observations of another run have here, if they are numbered as they appear."""
@@ -340,6 +339,17 @@ class GymProblem(SteppedProblem):
             return self._observer.numbers(saved["seen"])
         except Unusable as error:
             raise InvalidInput(f"The data are none of '{self.name}': the environment {error}.") from error
+
+    def _events(self, step: tuple[Any, float, bool, dict[str, Any]]) -> tuple[bool, bool]:
+        """Whether a step reached a goal, and whether it is a reset event: beyond a known limit it always is."""
+        if self.limits is not None and self.limits.crossed(self._observer(step[0])):
+            return False, True
+        at_goal = self.goals is not None and self._decided("goal_when", self.goals.when, *step)
+        return at_goal, not at_goal and self._decided("reset_when", self.terms.reset_when, *step)
+
+    def _softened(self, reward: float, state: State) -> float:
+        """A reward less what the margin before a limit costs; in the first episode, of unknown units, by `finish`."""
+        return reward if self.limits is None or self.units is None else max(reward - self.limits.cost(state), 0.0)
 
     def _scaled(self, value: float, reset: bool) -> float:
         """A reward in the units of the problem, which are not known before the first episode has ended."""
@@ -382,6 +392,7 @@ class GymProblem(SteppedProblem):
             )
         rewards, last = episode.rewards.tolist(), len(episode.rewards) - 1
         counted = [self._scaled(value, episode.reset and i == last) for i, value in enumerate(rewards)]
+        counted = [self._softened(*one) for one in zip(counted, episode.states[1:], strict=True)]
         changed = self.terms.rewards.own is not None or self.units != AS_THEY_ARE or bool(self._excess)
         self._excess = 0.0
         return replace(episode, rewards=np.array(counted), original_return=episode.original_return if changed else nan)
@@ -428,11 +439,3 @@ class GymProblem(SteppedProblem):
         """Warn, and leave the sentence for the run."""
         self.noted.append(Note(0, text, tuned))
         warnings.warn(text, Notice, stacklevel=2)
-
-
-def _brief(state: Any) -> str:
-    """A state or an observation as a message quotes it."""
-    if isinstance(state, np.ndarray) and state.dtype.kind in "biuf":
-        entries = [f"{x:.4g}" for x in state.ravel()[:SHOWN]]
-        return f"[{', '.join(entries)}{', ...' if state.size > SHOWN else ''}]"
-    return str(int(state)) if isinstance(state, int | np.integer) else type(state).__name__

@@ -30,6 +30,7 @@ from resetfree.problems.gym.making import Env, changed_by, check_environment, li
 from resetfree.problems.gym.model_tables import NoTable, Terms, read_table
 from resetfree.problems.gym.observations import CountedObservations, Numbered, Observer, combinations, observer_for
 from resetfree.problems.gym.rewards import PerGoal, Rewards
+from resetfree.problems.limits import Limits
 from resetfree.problems.operators import Automatic, Operator
 
 SEEN = 10_000  # distinct observations that a known grid may show
@@ -58,6 +59,8 @@ def from_gym(
     name: str | None = None,
     decode: Any = None,
     history: int = 1,
+    limits: Any = None,
+    margin: Any = None,
     **make_options: Any,
 ) -> GymProblem:
     """A Gymnasium environment as a problem that is reset only at its start and after a reset event.
@@ -95,6 +98,10 @@ def from_gym(
       module:function, that returns whole numbers from 0 or a dictionary of them (see `decoding`). Default: those of
       known ids (Taxi, FrozenLake, CliffWalking, MiniGrid), and the parts of observations that are whole numbers.
     history: n: vector states hold the last n observations and the actions between them (see `history`).
+    limits: {sensor: (low, high)}, None for no limit, by names or places of the numbers of a state, or text such as
+      "temperature=:80,level=0.1:0.6": beyond is a reset, which is known to learners that search in a model before any
+      happened (docs/controller.md).
+    margin: distance before a limit in which reward is lost, all of it at the limit: for all sensors, or by sensor.
     make_options: options of the environment, for an id or a factory.
 
     Other states are numbers for discrete observations, else vectors of float64. If they are numbers, one more than
@@ -123,7 +130,12 @@ def from_gym(
         else:
             observer = observer_for(made.observation_space, function, states, called, given_by)
         _set_bounds(observer, bounds, called)
+        known = _limits(observer, limits, margin, called)
         observer = _with_history(observer, history, listed, called)
+        if known is not None and isinstance(observer, Recent):
+            raise InvalidInput(
+                f"The 'limits' of '{called}' need states of one observation. Got 'history' too: state one."
+            )
         feature_map = _features_for(observer, features, called, own=given_by == "features")
         meaning = meaning_of(made) if reset_when is None and goal_when is None else None
         if meaning is not None:
@@ -163,6 +175,7 @@ def from_gym(
             asks=asks,
             units=units,
             decoder=decoder_for(made, decode, observer, called),
+            limits=known,
         )
     except BaseException:
         if isinstance(env, str):
@@ -191,6 +204,19 @@ def _with_history(observer: Observer, history: Any, actions: Any, problem: str) 
     must = "be 1 for states that are counted (observe=f makes vectors of observations)"
     expect(observer.n_states is None, f"'history' of '{problem}'", must, n)
     return Recent(observer, n, actions if isinstance(actions, Box) else Choices(len(actions), actions))
+
+
+def _limits(observer: Observer, limits: Any, margin: Any, called: str) -> Limits | None:
+    """The known limits of the numbers of a state."""
+    if limits is None:
+        if margin is not None:
+            raise InvalidInput(f"The 'margin' of '{called}' needs 'limits'. Got none instead.")
+        return None
+    if observer.n_states is not None:
+        raise InvalidInput(
+            f"The states of '{called}' are counted and take no 'limits'. Got {limits!r} instead: state reset_when."
+        )
+    return Limits.read(limits, observer.names, called, margin)
 
 
 def _features_for(observer: Observer, features: Any, problem: str, *, own: bool) -> FeatureMap | None:

@@ -7,17 +7,28 @@ counted apart: the first time in the middle of an episode, later between two epi
 
 from __future__ import annotations
 
+import io
 import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from resetfree.core.errors import one_line
 from resetfree.core.settings import expect
 from resetfree.problems.gym.making import Env
 from resetfree.problems.gym.rewards import Unusable
+
+
+def picture(env: Env) -> bytes | None:
+    """What an environment draws, as PNG; None if it draws nothing."""
+    if getattr(env, "render_mode", None) != "rgb_array":
+        return None
+    file = io.BytesIO()
+    Image.fromarray(np.asarray(env.render(), dtype=np.uint8)).save(file, "PNG")
+    return file.getvalue()
 
 
 class Transition(NamedTuple):

@@ -24,6 +24,7 @@ from resetfree.core.settings import expect
 from resetfree.problems.gym.flattening import WHOLE, bounds_of, ends_of, flatten, is_whole, names_of, parts
 from resetfree.problems.gym.rewards import Unusable
 
+SHOWN = 8  # entries of an observation in a message
 DIGEST = 16  # bytes of an observation's hash
 UNBOUNDED = 1e30  # bounds farther apart than this count as none
 MOST = 10_000_000  # numbered states: players keep a few numbers for each
@@ -58,6 +59,10 @@ class Observer(ABC):
     def acted(self, action: Any) -> None:  # noqa: B027
         """Take in an action that is about to be taken."""
 
+    def observation(self, state: Any, latest: Any) -> Any:
+        """The observation that a state was made of; the latest one where the state does not have all of it."""
+        return latest
+
 
 class CountedObservations(Observer):
     """Observations that are numbers already: state = observation - start."""
@@ -77,6 +82,10 @@ class CountedObservations(Observer):
             raise Unusable(f"observed {observation!r}, which is not in its observation space of {self._n} numbers")
         return state
 
+    def observation(self, state: Any, latest: Any) -> int | None:
+        """The number as the environment counts it; None for the reset state."""
+        return None if state == self._n else int(state + self._start)
+
 
 class Vector(Observer):
     """Arrays, whole numbers, and tuples and dictionaries of those, concatenated to one vector."""
@@ -94,6 +103,12 @@ class Vector(Observer):
         """The vector, as a copy, since environments may reuse their array."""
         assert self.low is not None
         return finite(numbers_of(self._space, observation), len(self.low), self)
+
+    def observation(self, state: Any, latest: Any) -> Any:
+        """The array in its own shape and type."""
+        if not isinstance(self._space, spaces.Box):
+            return latest
+        return np.asarray(state, dtype=self._space.dtype).reshape(self._space.shape)
 
 
 class Mapped(Observer):
@@ -257,6 +272,14 @@ def finite(state: Floats, d: int, named: Observer | None = None) -> Floats:
         name = "" if named is None or named.names[entry] == f"{WHOLE}[{entry}]" else f" ({named.names[entry]})"
         raise Unusable(f"observed {state[entry]} in entry {entry} of its observation{name}")
     return state
+
+
+def brief(state: Any) -> str:
+    """A state or an observation as a message quotes it."""
+    if isinstance(state, np.ndarray) and state.dtype.kind in "biuf":
+        entries = [f"{x:.4g}" for x in state.ravel()[:SHOWN]]
+        return f"[{', '.join(entries)}{', ...' if state.size > SHOWN else ''}]"
+    return str(int(state)) if isinstance(state, int | np.integer) else type(state).__name__
 
 
 def far_outside(observer: Observer, states: Floats) -> str | None:

@@ -14,7 +14,7 @@ from resetfree.problems.gym.adapter import GymProblem
 ENDS = {"reward_range": ("reward_low", "reward_high"), "bounds": ("state_low", "state_high")}
 OWN = (
     *("horizon", "observe", "features", "xi", "reset_when", "goal_when", "after_goal", "new_task", "reward"),
-    *("actions", "states", "table", "decode", "history"),
+    *("actions", "states", "table", "decode", "history", "limits", "margin"),
 )
 NAMES = (*OWN, *ENDS["reward_range"], *ENDS["bounds"])
 DOTTED = ("features", "xi")  # features.d=300: a setting of the feature map

@@ -26,6 +26,7 @@ DATA: dict[str, _Kinds] = {  # of the data from before the first round, where th
     "policy": (bool,),
     "digest": (str,),
 }
+CONTROLLER: dict[str, _Kinds] = {"function": (str, _NONE), "explore": (int,)}
 LARGEST, DEEPEST = 2**53, 32  # of sizes; of lists in lists
 MOST_RATE = 1e6  # steps per second
 POSITIVE = ("episodes", "horizon", "n_states", "n_actions")
@@ -47,6 +48,8 @@ def validate(spec: Any) -> dict[str, Any]:
         _typed(found["statements"].get(role), STATEMENT, f"statement of the {role} player")
     if "data" in found:
         _typed(found["data"], DATA, "data")
+    if "controller" in found:
+        _typed(found["controller"], CONTROLLER, "controller")
     for key in POSITIVE:
         if found[key] is not None and not 1 <= found[key] <= LARGEST:
             raise ValueError(f"its '{key}' must be positive, and is {str(found[key])[:20]}")
@@ -90,8 +93,25 @@ def difference(stored: dict[str, Any], wanted: dict[str, Any]) -> str | None:
         if key == "fingerprint":
             return f"holds a run of another problem ('{stored['problem']}', with other options or another model)"
         return f"was made with another {what}: {_first_difference(stored[key], wanted[key])}"
+    if (found := _other_controller(stored.get("controller"), wanted.get("controller"))) is not None:
+        return found
     old, new = (", ".join(f"{k}={v}" for k, v in one.get("timing", {}).items()) for one in (stored, wanted))
     return None if old == new else f"was made with another timing: {old or 'none'}, not {new or 'none'}"
+
+
+def _other_controller(old: dict[str, Any] | None, new: dict[str, Any] | None) -> str | None:
+    """As `difference`, of the controllers; a function without a name may be any."""
+    if old == new:
+        return None
+    before, after = (f"'{one['function']}'" if one and one["function"] else "no name" for one in (old, new))
+    if new is None:
+        how = "controller=..., or --controller module:function"
+        return f"was made with a controller (of {before}): a file never makes code run, so give it again ({how})"
+    if old is None:
+        return "was made without a controller: leave it out"
+    if old["explore"] != new["explore"]:
+        return f"was made with explore={old['explore']}, not {new['explore']}"
+    return f"was made with another controller: of {before}, not of {after}"
 
 
 def _first_difference(stored: Any, wanted: Any) -> str:

@@ -63,6 +63,15 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "type": float,
         "help": "Bound B on the price of a reset; default: the smallest that suffices, if it is known.",
     },
+    "controller": {
+        "metavar": "module:function",
+        "help": "A controller of yours, which acts first: a function of the observation (docs/controller.md).",
+    },
+    "explore": {
+        "type": AT_LEAST_0,
+        "metavar": "N",
+        "help": "Resets that the learned policy may cause beside the controller; default: 3.",
+    },
     "settings": {
         "named": "--set",
         "multiple": True,
@@ -150,7 +159,7 @@ def _arguments(function: Callable[..., None]) -> Callable[..., None]:
         "The run file": ["--out", "--resume", "--overwrite", "--json", "--verbose", "--film", "--tensorboard"],
         "When it ends": ["--max-resets", "--steps", "--seconds"],
         "Who resets it": ["--operator", "--operator-deadline", "--ask"],
-        "What it begins with": ["--data", "--from", "--from-what"],
+        "What it begins with": ["--controller", "--explore", "--data", "--from", "--from-what"],
         "Machines that do not wait": ["--rate", "--delay", "--max-staleness", "--learner"],
     },
 )
@@ -254,6 +263,7 @@ class _Command:
         for role, player in (("--primal", request.who.primal), ("--dual", request.who.dual)):
             again += [role, str(player)] if ":" in str(player) else []  # a class is imported only if it is named
         again += [] if self.operator is None else ["--operator", words["operator"]]
+        again += [] if request.who.controller is None else ["--controller", str(request.who.controller)]
         deadline, place = words["operator_deadline"], request.when.learner
         again += [] if deadline is None else ["--operator-deadline", f"{deadline:g}"]
         if place != OPTIONS["learner"][1]:
