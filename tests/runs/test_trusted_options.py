@@ -35,6 +35,7 @@ IMPORTING = {
     "core/extras.py",  # libraries that players name in their source
     "core/errors.py",
     "problems/features/basis.py",
+    "players/batched/__init__.py",  # the form that a player names in its source
     "players/controlled.py",  # a controller that the user typed
     "problems/gym/builder.py",
     "problems/gym/decoding.py",
@@ -45,6 +46,7 @@ IMPORTING = {
     "runs/tracking/recording.py",
     "runs/tracking/tracker.py",
     "runs/data/transition_files.py",
+    "studies/engines/batched/__init__.py",  # its own modules, when they are first used
     "studies/gathering.py",
 }
 

@@ -19,6 +19,7 @@ from resetfree.core.arguments import whole
 from resetfree.core.errors import RunError
 from resetfree.game.contract import MOST_EPISODES, DualPlayer, PrimalPlayer
 from resetfree.players import current_settings
+from resetfree.players.controlled import Controlled
 from resetfree.problems.blueprint import describe, model_from
 from resetfree.problems.registry import PROBLEMS
 from resetfree.problems.world import World, find_world
@@ -168,7 +169,8 @@ def _create(request: RunRequest, setup: Setup, file: Path | None) -> OpenRun:
 
 def _today(spec: dict[str, Any], setup: Setup) -> dict[str, Any]:
     """The spec of a file, the settings of its players under the names of today; those that are new have defaults."""
-    players = {"primal": setup.primal, "dual": setup.dual}
+    primal = setup.primal.inner if isinstance(setup.primal, Controlled) else setup.primal
+    players = {"primal": primal, "dual": setup.dual}
     named = {
         role: {**_defaults(player), **current_settings(player, spec[role]["settings"])}
         for role, player in players.items()

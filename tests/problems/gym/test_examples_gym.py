@@ -99,7 +99,7 @@ def test_lava_is_the_reset_and_the_goal_is_not() -> None:
     lava = load("lava")
     problem = lava.problem("gap")
     unwrapped: Any = problem.env.unwrapped
-    run = rf.learn(problem, episodes=60, seed=0)
+    run = rf.learn(problem, episodes=100, seed=0)
     assert run.realised_resets[-1] <= lava.sides_of_lava(problem)
     assert run.columns["reward"][-1] > 0.9 * lava.HORIZON  # stands at the goal, and is not reset for it
     problem.env.reset()

@@ -106,9 +106,9 @@ def problem_policy(player: Any, state: Any, choices: bool) -> Any:
     """The policy that heats."""
     policy = player.plan(state, state.rows.state[0], 5.0).policy
     policy.weight[:] = 0.0
-    policy.bias[:] = np.array([-1.0, 1.0]) if choices else 9.0
+    policy.bias[:] = 9.0 * np.sign(policy.table[1]) if choices else 9.0
     if choices:
-        policy.weight[1, 0] = 1e-9
+        policy.weight[0, 0] = 1e-9
     return policy
 
 

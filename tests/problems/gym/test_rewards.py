@@ -196,5 +196,5 @@ def test_the_command_line_notes_it_and_goes_on(tmp_path: Path, capsys: pytest.Ca
     assert err.startswith("Note: No reward_range is stated for 'gym:Pendulum-v1': rewards from -")
     notes = json.loads(out)["notes"]
     assert [one["what"] for one in notes] == [text.removeprefix("Note: ") for text in err.splitlines()]
-    assert main(["run", "gym:Pendulum-v1", "--resume", "--out", str(tmp_path / "a.rfrun")]) == 0
+    assert main(["run", "gym:Pendulum-v1", "--resume", "--verbose", "--out", str(tmp_path / "a.rfrun")]) == 0
     assert "No reward_range is stated for" in " ".join(capsys.readouterr().out.split())

@@ -123,7 +123,7 @@ def earned(run: Run) -> str:
 
     >>> import resetfree as rf
     >>> earned(rf.learn("grid-v0", episodes=100))
-    'Reward 2.71 per episode at the end (the last 10), 2.19 over all.'
+    'Reward 8 per episode at the end (the last 10), 7.33 over all.'
     """
     if not len(run):
         return "No reward: no episode was played."
@@ -147,7 +147,7 @@ def headline(run: Run) -> str:
 
     >>> import resetfree as rf
     >>> headline(rf.learn("grid-v0", episodes=100))
-    '6 resets in 100 episodes; none since episode 26.'
+    '4 resets in 100 episodes; none since episode 7.'
     """
     resets = np.flatnonzero(run.columns["reset"])
     played, of = len(run), "" if len(run) == run.episodes else f" of {run.episodes:,}"
