@@ -19,7 +19,6 @@ from resetfree.core.arguments import whole
 from resetfree.core.errors import RunError
 from resetfree.game.contract import MOST_EPISODES, DualPlayer, PrimalPlayer
 from resetfree.players import current_settings
-from resetfree.players.controlled import Controlled
 from resetfree.problems.blueprint import describe, model_from
 from resetfree.problems.registry import PROBLEMS
 from resetfree.problems.world import World, find_world
@@ -169,7 +168,7 @@ def _create(request: RunRequest, setup: Setup, file: Path | None) -> OpenRun:
 
 def _today(spec: dict[str, Any], setup: Setup) -> dict[str, Any]:
     """The spec of a file, the settings of its players under the names of today; those that are new have defaults."""
-    primal = setup.primal.inner if isinstance(setup.primal, Controlled) else setup.primal
+    primal = getattr(setup.primal, "inner", setup.primal)  # beside a controller, the learner
     players = {"primal": primal, "dual": setup.dual}
     named = {
         role: {**_defaults(player), **current_settings(player, spec[role]["settings"])}
