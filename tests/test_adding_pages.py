@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").glob("adding_*.md"))
 # What the commands of a page print, among other things.
 SAYS = {
-    "adding_a_command.md": ["run file fifty.rfrun", "resetfree certify fifty.rfrun check every claim 6"],
+    "adding_a_command.md": ["run file fifty.rfrun", "resetfree certify fifty.rfrun check every claim 4"],
     "adding_a_dual_player.md": ["haggler", "Raises the price after each reset", "against haggler"],
     "adding_a_family.md": ["corridor Corridors with a hole at the end", "corridor:8, episodes of 10 actions"],
     "adding_a_player.md": ["curious", "curious against projected-gradient", "named.rfrun"],

@@ -20,7 +20,9 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 PICTURES = {
     "adding_a_player": "pictures/game.svg",
     "first_problem": "pictures/safe.svg",
+    "controller": "images/machines_two_tanks.png",
     "learn": "pictures/resets.svg",
+    "logs": "images/machines_two_tanks.png",
     "reduction": "pictures/saddle.svg",
     "set_points": "images/machines_two_tanks.png",
 }

@@ -7,11 +7,14 @@ code. Its formulas use *, | and _ as mathematics does: what reStructuredText wou
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import re
 import textwrap
 from collections.abc import Iterator
 from typing import Any
+
+from sphinx.ext.autodoc._dynamic import _signatures
 
 ARGUMENT = re.compile(r"^(\*{0,2}(?:[a-z_]\w*|[A-Z])(?:, \*{0,2}\w+)*): +(\S.*)$")
 SECOND_ARGUMENT = re.compile(r"(?<=[.)])  (?=(?:[a-z_]\w*|[A-Z])(?:, \w+)*: )")
@@ -135,6 +138,15 @@ def _process(app: Any, what: str, name: str, found: Any, options: Any, lines: li
 
 
 def setup(app: Any) -> dict[str, Any]:
-    """Hook into autodoc."""
+    """Hook into autodoc; defaults are not looked up in the source of what states its own signature, such as `learn`."""
+    look_up = _signatures.update_default_value
+    if not hasattr(look_up, "__wrapped__"):
+
+        @functools.wraps(look_up)
+        def update(obj: Any, **bound: bool) -> None:
+            if not hasattr(obj, "__signature__"):
+                look_up(obj, **bound)
+
+        _signatures.update_default_value = update
     app.connect("autodoc-process-docstring", _process)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -21,7 +21,7 @@ from tests.runs import test_numbered_data as numbers
 
 import resetfree as rf
 from resetfree.problems.gym.adapter import GymProblem
-from resetfree.problems.gym.goals import Goals, Success
+from resetfree.problems.gym.goals import Goals, Question, Success
 from resetfree.problems.gym.observations import Numbered
 from resetfree.runs.data import all_transitions
 from resetfree.runs.data import dataset as known_data
@@ -52,9 +52,9 @@ STEP, BEST = "_step", goals.test_a_termination_with_the_best_reward_is_asked_abo
 GOALS = [
     tasks(
         "a goal that also looks like a fall is one",
-        STEP,
-        "reset = not at_goal and self._decided",
-        "reset = self._decided",
+        "_events",
+        "return at_goal, not at_goal and self._decided",
+        "return at_goal, self._decided",
         goals.test_a_fall_is_still_a_reset_and_a_goal_comes_before_it,
     ),
     tasks(
@@ -112,10 +112,10 @@ GOALS = [
         '"is_success" in info',
         goals.test_what_the_environment_calls_a_success_is_a_goal,
     ),
-    tasks("a failure that the environment reports is asked about", "_ask", 'and "is_success" not in info', "",
-          goals.test_what_the_environment_calls_a_success_is_a_goal),
-    tasks("falls are asked about too", "_ask", "-inf < self._best < reward", "True", BEST),
-    tasks("nothing is asked", "_ask", "elif reset and terminated", "elif False and reset", BEST),
+    Mutant("a failure that the environment reports is asked about", Question, "__call__",
+           'and "is_success" not in info', "", goals.test_what_the_environment_calls_a_success_is_a_goal),
+    Mutant("falls are asked about too", Question, "__call__", "-inf < self._best < reward", "True", BEST),
+    Mutant("nothing is asked", Question, "__call__", "if reset and terminated", "if False and reset", BEST),
 ]  # fmt: skip
 DANGER = numbers.test_a_known_danger_is_not_met_again_and_no_crash_loses_what_the_numbers_mean
 NUMBERED = numbers.test_rollouts_are_numbered_as_the_environment_will_number_them

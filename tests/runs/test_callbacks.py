@@ -98,8 +98,8 @@ def test_a_callback_begins_and_ends_and_saves_now(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("limit", "column"), [("steps", "steps"), ("max_resets", "reset")])
 def test_a_budget_ends_the_run_and_a_larger_one_goes_on(limit: str, column: str, tmp_path: Path) -> None:
-    whole = rf.learn("grid-v0", episodes=80, seed=1)
-    asked: dict[str, Any] = {"episodes": 80, "seed": 1, "path": tmp_path / "a.rfrun"}
+    whole = rf.learn("grid-v0", episodes=80, seed=3)
+    asked: dict[str, Any] = {"episodes": 80, "seed": 3, "path": tmp_path / "a.rfrun"}
     for most, resume in ((3, False), (3, True), (6, True)):
         run = rf.learn("grid-v0", **{**asked, "resume": resume, limit: most})
         spent = np.cumsum(whole.columns[column])
@@ -141,7 +141,7 @@ def test_the_command_line_has_the_budgets(tmp_path: Path, capsys: pytest.Capture
 
 
 def test_stop_when_knows_its_columns_and_its_aim() -> None:
-    run = rf.learn("grid-v0", episodes=500, seed=1, callbacks=[rf.StopWhen("reward", at_least=2.3, at_most=9, over=20)])
+    run = rf.learn("grid-v0", episodes=500, seed=2, callbacks=[rf.StopWhen("reward", at_least=2.3, at_most=9, over=20)])
     means = np.convolve(run.columns["reward"], np.ones(20) / 20, "valid")
     assert means[-1] >= 2.3 > means[:-1].max()
     with pytest.raises(UnknownName, match="Did you mean 'reward'"):
@@ -201,7 +201,7 @@ def test_evaluations_of_an_environment_are_on_an_environment_of_their_own() -> N
 
 def test_a_good_evaluation_ends_the_run_and_another_place_may_be_named() -> None:
     watch = rf.EvaluateEvery(20, episodes=10, on=rf.make("grid-v0", slip=0.0), stop_at=0.1)
-    run = rf.learn("grid-v0", episodes=100, seed=5, callbacks=[watch])
+    run = rf.learn("grid-v0", episodes=100, seed=8, callbacks=[watch])
     assert run.ended is not None
     assert run.ended.why.startswith("the evaluation earned")
     assert watch.best[0] == len(run)

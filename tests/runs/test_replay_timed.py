@@ -87,7 +87,8 @@ def flip_action(connection: sqlite3.Connection, k: int = 12) -> None:
 def other_based_on(connection: sqlite3.Connection) -> None:
     """A round rests on a newer plan than it did, which is possible."""
     rows = connection.execute("SELECT k, based_on FROM rounds ORDER BY k").fetchall()
-    k, j = next((k, after) for (k, j), (_, after) in itertools.pairwise(rows) if j < after < k)
+    pairs = itertools.pairwise(rows)
+    k, j = next((k, min(after, k - 1)) for (k, j), (_, after) in pairs if j < min(after, k - 1))
     connection.execute("UPDATE rounds SET based_on = ? WHERE k = ?", (j, k))
 
 

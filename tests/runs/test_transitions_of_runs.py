@@ -64,7 +64,7 @@ def test_rewards_are_those_before_scaling(pendulum: rf.Run) -> None:
 
 def test_a_run_without_a_file_has_its_own_in_this_process(monkeypatch: pytest.MonkeyPatch, grid: rf.Run) -> None:
     spec = grid.spec
-    again = rf.learn("grid-v0", spec["primal"]["name"], episodes=len(grid), seed=spec["seed"])
+    again = rf.learn("grid-v0", episodes=len(grid), seed=spec["seed"])
     for name, column in rf.transitions(grid).items():
         assert np.array_equal(rf.transitions(again)[name], column), name
     monkeypatch.setattr(playing, "MOST_KEPT", 4)

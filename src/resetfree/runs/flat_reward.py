@@ -7,6 +7,7 @@ half of all episodes earned no more than the first quarter did, up to one standa
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass, field
 from math import ceil, sqrt
 
@@ -39,7 +40,7 @@ class FlatReward:
 
     horizon: int
     sentence: str = ""  # what was said last
-    _rewards: list[float] = field(default_factory=list)
+    _rewards: array[float] = field(default_factory=lambda: array("d"))  # 8 bytes an episode
     _due: int = 0
 
     def __post_init__(self) -> None:

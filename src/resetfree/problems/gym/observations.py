@@ -225,7 +225,7 @@ def observer_for(
     function: the user's own, of the raw observation; `called` is the argument that it was given by.
     """
     inner = None if function is None else Mapped(space, function, problem, called)
-    if states == VECTORS:
+    if isinstance(states, str) and states == VECTORS:
         return Vector(space, problem) if inner is None else inner
     if states is not None:
         return Numbered(whole(states, f"'states' of '{problem}'", 1, MOST), inner)

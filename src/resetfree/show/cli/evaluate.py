@@ -181,7 +181,6 @@ def _floor(end: float) -> float:
 @click.command(
     cls=Documented,
     examples=[
-        ("a policy that runs with NumPy alone", "resetfree export field.rfrun -o policy.npz"),
         ("a policy for a controller without Python", "resetfree export field.rfrun -o policy.c"),
         ("for a run of your own environment", "resetfree export pump.rfrun plant:Pump"),
     ],
@@ -201,9 +200,9 @@ def export(
     dual: str | None,
     as_json: bool,
 ) -> None:
-    """Write a learned policy to one file: .npz (plain arrays), .onnx or .c, by its ending.
+    """Write a learned policy to one file: .npz, .onnx or .c.
 
-    PROBLEM is needed only if RUNFILE alone is not enough.
+    The ending says which; .npz runs with NumPy alone. PROBLEM is needed only if RUNFILE alone is not enough.
     """
     policy = rf.load(runfile, problem, parse_options(options), primal=primal, dual=dual).policy
     path = policy.export(out)

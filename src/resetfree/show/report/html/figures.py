@@ -303,9 +303,8 @@ def readable(axes: Any) -> dict[str, Any] | None:
 def _brief(values: Any) -> list[float | None]:
     """Four digits, whole numbers whole; None for what is not drawn."""
     exact = np.asarray(values, dtype=np.float64)
-    return [
-        None if not np.isfinite(v) else int(v) if v == round(v) and abs(v) < 1e15 else float(f"{v:.4g}") for v in exact
-    ]
+    short = [v if not np.isfinite(v) or v == round(v) else float(f"{v:.4g}") for v in exact]
+    return [None if not np.isfinite(v) else int(v) if v == round(v) and abs(v) < 1e15 else float(v) for v in short]
 
 
 def canvas(height: float = HEIGHT, bottom: float = BOTTOM) -> tuple[Any, Any]:
