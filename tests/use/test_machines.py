@@ -187,7 +187,7 @@ def test_only_memory_limits_the_numbers_of_a_machine() -> None:
     assert problem.low is not None
     assert len(problem.low) == 30_000
     with pytest.raises(InvalidInput, match=r"keeps 36\.\d GB of a fitted model .* learn from fewer numbers, observe=f"):
-        rf.learn(problem, "model-search", episodes=2)
+        rf.learn(problem, episodes=2)
     few = rf.from_gym(Shaped((2,), np.float32, size=30_000), horizon=3, observe=lambda o: o[:3])
     assert len(rf.learn(few, episodes=2, settings={"primal": SEARCH})) == 2
 

@@ -38,6 +38,7 @@ def given_round(episode: Episode, policy: Any = None) -> Round:
 AHEAD = 200  # steps that are planned ahead where states are vectors: danger may come slowly
 SENSORS, JOINTS = 60, 17  # numbers in a state and in an action up to which a search in a fitted model was tried
 LONG_STATE = 8  # numbers in a state beyond which networks play where they are installed
+TOO_LONG = 2000  # and up to which: five networks for more take minutes a step
 LIFE = 100  # steps of a machine that are planned ahead
 CHARGE = 200.0  # for a reset of a machine: twice the most that these steps can earn
 MACHINE = {"planning": LIFE, "caution": 0.3, "population": 24, "rounds": 12, "starts": 24}  # found by trying
@@ -80,7 +81,7 @@ def networks_installed() -> bool:
 
 def for_networks(problem: Problem) -> bool:
     """Whether states are so long that a linear policy found in a fitted model earns little, and networks may pay."""
-    return problem.low is not None and len(problem.low) > LONG_STATE
+    return problem.low is not None and LONG_STATE < len(problem.low) <= TOO_LONG
 
 
 def features_words(dimension: int, pooled: bool) -> str:

@@ -73,8 +73,8 @@ class SupportElimination(TakesEpisodes, EliminationPlayer):
             "the states are finite and no features are given: what was seen to lead to a reset is never done again, so "
             "resets are bounded on every path, and no bound on multipliers is needed"
         )
-        partner = Partner("constant-penalty", "realised", {"C": 0.0})
-        return Suited(1, why, partner, {"objective": "long-run"})
+        # For the episode: where goals lead elsewhere, plans beyond it were seen to stop finding them (a sticky maze).
+        return Suited(1, why, Partner("constant-penalty", "realised", {"C": 0.0}))
 
     def batched_form(self, problem: Problem, episodes: int) -> BatchedForm:
         """The same counts and sets in every row; planning beyond the episode has no batched form."""
