@@ -36,7 +36,7 @@ BOUNDS = [  # protocols with a bound
     capabilities.BoundsDelayedRegret, capabilities.LearnsRules,
 ]  # fmt: skip
 OWN = ("betas", "log_term", "_log_term", "temperature", "eta", "_regret", "_regret_bound")  # parts of these in players
-NO_BOUND = {anytime._counts, reset_limits.check_episodes}  # they pass on what they check
+NO_BOUND = {anytime._counts, anytime.resets_bound, reset_limits.check_episodes}  # they pass on what others check
 EQUIVALENT = {  # a mutant that is as true, by function and words
     "kl_upper": ("line 18",),  # first points of Newton's method, which ends at the same place from any of them
     "saddle_gap": ("line 14", "line 16: best - multiplier"),  # an equality for any multiplier, as V_c of pi* is 0

@@ -283,7 +283,7 @@ def test_the_command_line_takes_data_and_old_runs(
 ) -> None:
     npz, out = str(tmp_path / "data.npz"), str(tmp_path / "new.rfrun")
     assert main(["transitions", str(old.path), "-o", npz]) == 0
-    words = ["run", "pits-v0", "--primal", "support-elimination", "--episodes", "10", "--out", out]
+    words = ["run", "pits-v0", "--primal", "support-elimination", "--episodes", "10", "--out", out, "--verbose"]
     assert main([*words, "--data", npz, "--from", str(old.path)]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "began with 120 episodes" in shown

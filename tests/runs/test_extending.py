@@ -172,7 +172,7 @@ def test_the_command_line_extends_and_says_so(capsys: pytest.CaptureFixture[str]
     base = ["run", "grid-v0", "--out", file]
     theory = ["--dual", "constant-step", "--set", "width=theory"]
     assert main([*base, "--primal", "linear-ucb", *theory, "--episodes", "30"]) == 0
-    assert main([*base, "--resume", "--episodes", "45"]) == 0
+    assert main([*base, "--resume", "--verbose", "--episodes", "45"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "45 (planned: 30) in" in shown
     assert "primal: tuned from episode 31 on" in shown

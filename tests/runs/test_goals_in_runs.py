@@ -80,7 +80,7 @@ def test_commands_say_how_many_goals_there_were(tmp_path: Path, capsys: pytest.C
     data = json.loads(capsys.readouterr().out)
     assert data["goals"] == rf.load(file).goals[-1] > 0
     assert data["after_goal"] == "restart for free"
-    assert main(["run", "gym:FrozenLake-v1", "--resume", "--out", file]) == 0
+    assert main(["run", "gym:FrozenLake-v1", "--resume", "--verbose", "--out", file]) == 0
     assert ", after each: restart for free" in " ".join(capsys.readouterr().out.split())
     assert main(["report", file, "-o", str(tmp_path / "report.html")]) == 0
     assert "after each: restart for free" in (tmp_path / "report.html").read_text()

@@ -204,7 +204,8 @@ def test_bad_input_is_a_sentence_on_the_page(page: Page, studio: Served) -> None
     assert "start S or a restart R" in page.inner_text("#verdict")
     page.fill("#rows", "5000")
     page.dispatch_event("#rows", "change")
-    assert page.input_value("#rows") == "30"  # bounded at once
+    assert "Got 5000 x " in page.inner_text("#size-trouble")  # refused at once
+    assert page.input_value("#rows") == "5"
 
 
 def test_a_registered_problem_with_settings_of_its_player(page: Page, studio: Served) -> None:
