@@ -180,7 +180,7 @@ def drawn_table(runs: int, episodes: int) -> Table:
     """On drawn problems: in how many runs a proved claim fails, and the smallest slack of a bound as a share of it."""
     title = f"Drawn problems, {episodes} rounds each: runs in which a proved claim fails"
     table = Table("players", "runs", "proved claims", "fail", "allowed: sum over runs", title=title)
-    expensive = {"primal": {"width": "proved"}, "dual": {"C": 1000.0}}
+    expensive: dict[str, dict[str, Any]] = {"primal": {"width": "proved"}, "dual": {"C": 1000.0}}
     methods: dict[str, tuple[str, str, str, dict[str, dict[str, Any]]]] = {
         "Algorithm 1, expensive resets": ("linear-ucb", "constant-penalty", "optimistic", expensive),
         "Algorithm 1": ("linear-ucb", "projected-gradient", "optimistic", {"primal": {"width": "proved"}}),
