@@ -177,7 +177,7 @@ def samples_table(seeds: int, samples: int) -> Table:
 
 
 def drawn_table(runs: int, episodes: int) -> Table:
-    """On drawn problems: in how many runs a proved claim fails, and the smallest slack of a bound as a share of it."""
+    """On drawn problems: in how many runs each proved claim fails, and how many the claims allow."""
     title = f"Drawn problems, {episodes} rounds each: runs in which a proved claim fails"
     table = Table("players", "runs", "proved claims", "fail", "allowed: sum over runs", title=title)
     expensive: dict[str, dict[str, Any]] = {"primal": {"width": "proved"}, "dual": {"C": 1000.0}}

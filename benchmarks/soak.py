@@ -6,7 +6,7 @@ Run: python benchmarks/soak.py ledge-v0 --episodes 10000000 --every 100000 --out
 
 The run is in a file beside `--out`; interrupted, the same command continues it. Each sample is one JSON line: `steps`
 and `episodes` so far, `rss` (resident memory in bytes), `file` (bytes of the run file and its log), `cpu` and `wall`
-(seconds of this session so far) and `session`, which tells one process from the next. The last line of a run, `end`,
+(seconds of this process so far) and `session`, which tells one process from the next. The last line of a run, `end`,
 also has `peak`: reading the whole run back at its end takes memory in proportion to its rounds.
 """
 
