@@ -20,11 +20,10 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from resetfree.core.errors import ResetFreeError
-from resetfree.game.contract import Round
+import resetfree as rf
 from resetfree.runs.file.runfile import connect
 
-Progress = Callable[[object, Round], None]  # what `learn` calls after every round
+Progress = Callable[[object, rf.Round], None]  # what `learn` calls after every round
 
 ROOT = Path(__file__).parents[1]
 
@@ -43,7 +42,7 @@ def rounds_of(path: Path) -> int:
     try:
         with contextlib.closing(connect(path, "ro")) as connection:
             return int(connection.execute("SELECT count(*) FROM rounds").fetchone()[0])
-    except (ResetFreeError, sqlite3.Error):
+    except (rf.ResetFreeError, sqlite3.Error):
         return 0
 
 
@@ -92,7 +91,7 @@ def kill_often(
             sys.exit("the run failed")
 
 
-def _pause(share: float, tell: int, _: object, this: Round) -> None:
+def _pause(share: float, tell: int, _: object, this: rf.Round) -> None:
     if this.k >= share:
         os.write(tell, b".")
         while True:

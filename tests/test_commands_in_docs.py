@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 import pytest
 
-from resetfree.problems.registry import problems
+import resetfree as rf
 from resetfree.show.cli import app, main
 
 ROOT = Path(__file__).parents[1]
@@ -135,7 +135,7 @@ def shortened(command: list[str]) -> list[str]:
     result = list(command[1:])
     if result[0] not in ("run", "evaluate"):
         return result
-    few = {"--episodes": FEW[result[1] in problems()], "--steps": SHORT}
+    few = {"--episodes": FEW[result[1] in rf.problems()], "--steps": SHORT}
     for option, most in few.items():
         if option in result:
             at = result.index(option) + 1

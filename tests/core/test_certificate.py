@@ -8,8 +8,8 @@ import math
 import numpy as np
 import pytest
 
-from resetfree.core.certificate import Certificate, plain
-from resetfree.core.errors import InvalidInput
+import resetfree as rf
+from resetfree.core.certificate import plain
 
 
 @pytest.mark.parametrize(
@@ -33,18 +33,18 @@ from resetfree.core.errors import InvalidInput
     ],
 )
 def test_holds(lhs: float, kind: str, rhs: float, holds: bool) -> None:
-    assert Certificate("claim", lhs, rhs, kind=kind).holds is holds  # type: ignore[arg-type]
+    assert rf.Certificate("claim", lhs, rhs, kind=kind).holds is holds  # type: ignore[arg-type]
 
 
 def test_slack_is_negative_in_the_direction_of_failing() -> None:
-    assert Certificate("claim", 1.0, 3.5).slack == 2.5
-    assert Certificate("claim", 3.5, 1.0).slack == -2.5
-    assert Certificate("claim", 3.5, 1.0, kind="==").slack == -2.5
-    assert Certificate("claim", 1.0, 3.5, kind="==").slack == -2.5
+    assert rf.Certificate("claim", 1.0, 3.5).slack == 2.5
+    assert rf.Certificate("claim", 3.5, 1.0).slack == -2.5
+    assert rf.Certificate("claim", 3.5, 1.0, kind="==").slack == -2.5
+    assert rf.Certificate("claim", 1.0, 3.5, kind="==").slack == -2.5
 
 
 def test_it_becomes_json_whatever_it_holds() -> None:
-    certificate = Certificate(
+    certificate = rf.Certificate(
         "claim", np.float64(1), math.inf, witness="s0", detail={"a": np.arange(2), "b": math.nan, "c": {3: np.True_}}
     )
     data = json.loads(json.dumps(certificate.to_dict(), allow_nan=False))
@@ -60,8 +60,10 @@ def test_plain_keeps_what_json_knows() -> None:
 
 
 def test_it_reads_as_a_sentence() -> None:
-    assert str(Certificate("Resets are few", 1.0, 2.0)) == "holds: Resets are few: 1 <= 2 (slack 1)"
-    assert str(Certificate("Resets are few", 2.0, 1.0, witness="round 3")).startswith("FAILS: Resets are few: 2 <= 1")
+    assert str(rf.Certificate("Resets are few", 1.0, 2.0)) == "holds: Resets are few: 1 <= 2 (slack 1)"
+    assert str(rf.Certificate("Resets are few", 2.0, 1.0, witness="round 3")).startswith(
+        "FAILS: Resets are few: 2 <= 1"
+    )
 
 
 @pytest.mark.parametrize(
@@ -69,12 +71,12 @@ def test_it_reads_as_a_sentence() -> None:
     [{"kind": ">="}, {"tolerance": -1.0}, {"tolerance": math.nan}, {"status": "guessed"}, {"status": "not applicable"}],
 )
 def test_what_it_must_be(changes: dict[str, object]) -> None:
-    with pytest.raises(InvalidInput, match="of Certificate must"):
-        Certificate("claim", 1.0, 2.0, **changes)  # type: ignore[arg-type]
+    with pytest.raises(rf.InvalidInput, match="of Certificate must"):
+        rf.Certificate("claim", 1.0, 2.0, **changes)  # type: ignore[arg-type]
 
 
 def test_what_does_not_apply_carries_no_numbers() -> None:
-    certificate = Certificate.not_applicable("Resets are few", "needs an oracle")
+    certificate = rf.Certificate.not_applicable("Resets are few", "needs an oracle")
     assert not certificate.applies
     assert not certificate.holds
     assert str(certificate) == "not applicable: Resets are few: needs an oracle"
@@ -84,4 +86,4 @@ def test_what_does_not_apply_carries_no_numbers() -> None:
 
 
 def test_what_is_tuned_says_so() -> None:
-    assert str(Certificate("Resets are few", 2.0, 1.0, status="tuned")).startswith("FAILS (tuned): Resets are few")
+    assert str(rf.Certificate("Resets are few", 2.0, 1.0, status="tuned")).startswith("FAILS (tuned): Resets are few")

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 import resetfree as rf
-from resetfree.core.errors import RunError
 from resetfree.core.files import WriterLock, drafted, is_held
 from resetfree.show.cli import main
 
@@ -104,7 +103,7 @@ def test_a_lock_that_is_held_is_refused_at_once_and_free_when_its_holder_is_kill
     with holder(path) as process:
         began = time.monotonic()
         with pytest.raises(
-            RunError, match=rf"'.*a\.rfrun' is being written by another process \({process.pid}\)\. Wait"
+            rf.RunError, match=rf"'.*a\.rfrun' is being written by another process \({process.pid}\)\. Wait"
         ):
             WriterLock(path).acquire()
         assert time.monotonic() - began < 1.0
@@ -121,7 +120,7 @@ def test_two_names_of_one_file_share_one_lock(tmp_path: Path) -> None:
     (tmp_path / "a.rfrun").touch()
     (tmp_path / "b.rfrun").symlink_to(tmp_path / "a.rfrun")
     lock = WriterLock(tmp_path / "a.rfrun").acquire()
-    with pytest.raises(RunError, match="is being written by another process"):
+    with pytest.raises(rf.RunError, match="is being written by another process"):
         WriterLock(tmp_path / "b.rfrun").acquire()
     lock.release()
     lock.release()  # twice does nothing
@@ -145,12 +144,12 @@ def test_a_sidecar_that_its_last_holder_removes_meanwhile_is_not_taken_for_the_l
     second = WriterLock(tmp_path / "a").acquire()
     monkeypatch.undo()
     assert len(opened) == 2
-    with pytest.raises(RunError, match="is being written"):
+    with pytest.raises(rf.RunError, match="is being written"):
         WriterLock(tmp_path / "a").acquire()
     second.release()
 
 
 def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
     assert not is_held(tmp_path / "none" / "a")
-    with pytest.raises(RunError, match="cannot be written: No such file or directory in its folder"):
+    with pytest.raises(rf.RunError, match="cannot be written: No such file or directory in its folder"):
         WriterLock(tmp_path / "none" / "a").acquire()

@@ -27,7 +27,7 @@ import pytest
 
 import resetfree as rf
 from resetfree.core import interrupts
-from resetfree.problems.operators import OperatorReset, http
+from resetfree.problems.operators import http
 from resetfree.problems.operators.channel import Request
 from resetfree.runs.file.ledger import read
 from resetfree.show.cli import main
@@ -84,28 +84,28 @@ def screen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Screen]:
     one.close()
 
 
-def ask_a_terminal(tmp_path: Path, screen: Screen) -> tuple[OperatorReset, Callable[[], object]]:
-    return OperatorReset(by="terminal", deadline=LONG), screen.until_prompt
+def ask_a_terminal(tmp_path: Path, screen: Screen) -> tuple[rf.OperatorReset, Callable[[], object]]:
+    return rf.OperatorReset(by="terminal", deadline=LONG), screen.until_prompt
 
 
-def ask_by_http(tmp_path: Path, screen: Screen) -> tuple[OperatorReset, Callable[[], object]]:
+def ask_by_http(tmp_path: Path, screen: Screen) -> tuple[rf.OperatorReset, Callable[[], object]]:
     address = tmp_path / "address.json"
-    return OperatorReset(by="http", deadline=LONG, address=address), lambda: until(address.exists)
+    return rf.OperatorReset(by="http", deadline=LONG, address=address), lambda: until(address.exists)
 
 
-def ask_through_a_folder(tmp_path: Path, screen: Screen) -> tuple[OperatorReset, Callable[[], object]]:
+def ask_through_a_folder(tmp_path: Path, screen: Screen) -> tuple[rf.OperatorReset, Callable[[], object]]:
     desk = tmp_path / "desk"
-    return OperatorReset(by=desk, deadline=LONG), lambda: until((desk / "request.json").exists)
+    return rf.OperatorReset(by=desk, deadline=LONG), lambda: until((desk / "request.json").exists)
 
 
-def ask_a_function(tmp_path: Path, screen: Screen) -> tuple[OperatorReset, Callable[[], object]]:
+def ask_a_function(tmp_path: Path, screen: Screen) -> tuple[rf.OperatorReset, Callable[[], object]]:
     called, never = threading.Event(), threading.Event()
 
     def perform(request: Request) -> None:
         called.set()
         never.wait(LONG)
 
-    return OperatorReset(by=perform, deadline=LONG), lambda: called.wait(SOON)
+    return rf.OperatorReset(by=perform, deadline=LONG), lambda: called.wait(SOON)
 
 
 WAYS = (ask_a_terminal, ask_by_http, ask_through_a_folder, ask_a_function)
@@ -136,7 +136,7 @@ def test_processes_are_not_waited_for_after_a_signal() -> None:
 def test_signals_at_fifty_moments_around_a_prompt_are_all_heard(screen: Screen) -> None:
     """From 0 to 2 ms after the prompt is on the screen: before, in and after the way into the wait."""
     chance = random.Random(0)
-    operator = OperatorReset(by="terminal", deadline=LONG)
+    operator = rf.OperatorReset(by="terminal", deadline=LONG)
     began = time.monotonic()
     for moment in (chance.uniform(0.0, 0.002) for _ in range(50)):
 
@@ -275,7 +275,7 @@ def test_an_operator_who_is_closed_while_the_address_is_written_takes_it_along(
 
     monkeypatch.setattr(http, "_write_address", interrupted)
     address = tmp_path / "operator.json"
-    with pytest.raises(KeyboardInterrupt), OperatorReset(by="http", address=address) as operator:
+    with pytest.raises(KeyboardInterrupt), rf.OperatorReset(by="http", address=address) as operator:
         operator.perform(REQUEST)
     assert not list(tmp_path.iterdir())
 

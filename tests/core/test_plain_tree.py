@@ -14,13 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from resetfree.core.errors import InvalidInput
+import resetfree as rf
 from resetfree.core.plain_tree import HEAD, MAGIC, by_name, decode, encode, plan_digest
 from resetfree.players.model_based.linear_scores import LinearScores
 from resetfree.players.neural.networks import policy_of, uniform_layers
 from resetfree.players.neural.skip_policy import first_actor, skip_policy
-from resetfree.problems.action_spaces import Box
-from resetfree.problems.contract import ChoicePolicy, Modal, Policy
+from resetfree.problems.contract import ChoicePolicy, Modal
 from resetfree.problems.features import Features
 from resetfree.problems.features.scaling import Scaling
 from resetfree.problems.finite.tabular_policy import TabularPolicy
@@ -31,7 +30,7 @@ from resetfree.runs.request import Who
 from resetfree.runs.setup import prepare
 
 RNG = np.random.default_rng(5)
-BOX = Box(np.array([-2.0, -1.0]), np.array([2.0, 3.0]))
+BOX = rf.Box(np.array([-2.0, -1.0]), np.array([2.0, 3.0]))
 
 
 def _policies() -> dict[str, Any]:
@@ -62,7 +61,7 @@ class Kept:
     extra: Any = field(init=False, default=0)
 
 
-CLASSES = by_name(Policy, Features, Scaling, Pair, Kept)
+CLASSES = by_name(rf.Policy, Features, Scaling, Pair, Kept)
 LEAVES = (
     st.none()
     | st.booleans()
@@ -133,7 +132,7 @@ def test_the_first_plan_of_a_player_comes_back(name: str, primal: str) -> None:
         setup = prepare(world, Who(primal, B=1.0), episodes=10, seed=0)
         s1 = 0 if world.problem.n_states else np.array([0.1, 0.0, -0.2, 0.3])
         plan = setup.primal.plan(setup.game.primal, s1, 0.5)
-        classes = by_name(Policy, Features, Scaling)  # now: modules of features are imported on request
+        classes = by_name(rf.Policy, Features, Scaling)  # now: modules of features are imported on request
         ours, back = (
             cast(ChoicePolicy, playable(one, world.problem))
             for one in (plan.policy, decode(encode(plan.policy), classes))
@@ -160,14 +159,14 @@ def test_what_is_computed_on_request_or_lives_on_a_device_becomes_an_array() -> 
     ids=["function-policy", "builtin", "lambda", "number-key", "object", "objects", "bytes"],
 )
 def test_what_cannot_be_handed_over_is_refused_in_one_sentence(value: Any) -> None:
-    with pytest.raises(InvalidInput, match=r"^A plan (for another process )?must hold"):
+    with pytest.raises(rf.InvalidInput, match=r"^A plan (for another process )?must hold"):
         encode(value)
 
 
 def test_endless_nesting_is_refused() -> None:
     tree: list[Any] = []
     tree.append(tree)
-    with pytest.raises(InvalidInput, match="nested"):
+    with pytest.raises(rf.InvalidInput, match="nested"):
         encode(tree)
 
 
@@ -204,7 +203,7 @@ HOSTILE = {
 @pytest.mark.parametrize("name", sorted(HOSTILE))
 def test_hostile_bytes_are_refused_before_memory_is_allocated(name: str) -> None:
     tracemalloc.start()
-    with pytest.raises(InvalidInput, match="The bytes of a plan must be"):
+    with pytest.raises(rf.InvalidInput, match="The bytes of a plan must be"):
         decode(HOSTILE[name], CLASSES)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -222,7 +221,7 @@ def test_damaged_bytes_give_a_tree_or_one_sentence(data: st.DataObject) -> None:
         whole[at] = data.draw(st.integers(0, 255))
     cut = data.draw(st.integers(0, len(whole)))
     for damaged in (bytes(whole), bytes(whole[:cut])):
-        with suppress(InvalidInput):
+        with suppress(rf.InvalidInput):
             decode(damaged, CLASSES)
 
 
@@ -231,5 +230,5 @@ def test_a_class_of_ours_is_found_where_it_lies_now() -> None:
     moved = data.replace(b"features.scaling:", b"features.someday:")
     assert moved != data
     assert isinstance(decode(moved, by_name(Scaling)), Scaling)
-    with pytest.raises(InvalidInput, match="not known here"):
+    with pytest.raises(rf.InvalidInput, match="not known here"):
         decode(data.replace(b"resetfree.", b"elsewhere."), by_name(Scaling))

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput, UnknownName
 from resetfree.core.settings import (
     Bound,
     Count,
@@ -75,7 +74,7 @@ def test_what_is_declared_is_what_is_taken(declared: Any, good: list[Any], bad: 
     for value in good:
         check(value, declared, "'x' of y")
     for value in bad:
-        with pytest.raises(InvalidInput) as caught:
+        with pytest.raises(rf.InvalidInput) as caught:
             check(value, declared, "'x' of y")
         assert str(caught.value) == f"The 'x' of y must be {words}. Got {value!r} instead."
 
@@ -96,14 +95,14 @@ def test_every_player_and_feature_map_checks_every_field_of_its_own() -> None:
     assert len(classes) > 40
     for cls in classes:
         for field in dataclasses.fields(cls):
-            with pytest.raises(InvalidInput, match=f"The '{field.name}' of .* must be .* Got <object"):
+            with pytest.raises(rf.InvalidInput, match=f"The '{field.name}' of .* must be .* Got <object"):
                 cls(**{field.name: object()})
 
 
 def test_every_option_of_every_registered_problem_is_checked() -> None:
     for id, spec in rf.problems().items():
         for name in spec.options:
-            with pytest.raises(InvalidInput, match=f"The option '{name}' of problem '{id}' must be .* Got <object"):
+            with pytest.raises(rf.InvalidInput, match=f"The option '{name}' of problem '{id}' must be .* Got <object"):
                 rf.make(id, **{name: object()})
 
 
@@ -116,9 +115,9 @@ def test_numbers_must_have_squares_unless_they_are_declared_to_have_none() -> No
 
     check_fields(Mine(scale=1e-150, B=1e200, n=2**53), "mine")
     for value in (1e-151, 1e151):
-        with pytest.raises(InvalidInput, match=r"'scale' of mine must be 0 or lie between 1e-150 and 1e[+]150, for"):
+        with pytest.raises(rf.InvalidInput, match=r"'scale' of mine must be 0 or lie between 1e-150 and 1e[+]150, for"):
             check_fields(Mine(scale=value), "mine")
-    with pytest.raises(InvalidInput, match="'n' of mine must be an integer within 9007199254740992"):
+    with pytest.raises(rf.InvalidInput, match="'n' of mine must be an integer within 9007199254740992"):
         check_fields(Mine(n=2**53 + 1), "mine")
 
 
@@ -128,7 +127,7 @@ def test_a_player_of_another_package_is_checked_by_its_annotations() -> None:
         name = "theirs"
         rounds: PositiveInt = 1
 
-    with pytest.raises(InvalidInput, match=r"The 'rounds' of theirs must be a positive integer. Got 0 instead."):
+    with pytest.raises(rf.InvalidInput, match=r"The 'rounds' of theirs must be a positive integer. Got 0 instead."):
         Theirs(rounds=0)
 
 
@@ -137,7 +136,7 @@ def test_options_without_an_annotation_take_the_type_of_their_default() -> None:
         return n
 
     check_options(factory, {"n": 4, "name": 1}, "problem 'x'")
-    with pytest.raises(InvalidInput, match=r"The option 'n' of problem 'x' must be an integer. Got 'a' instead."):
+    with pytest.raises(rf.InvalidInput, match=r"The option 'n' of problem 'x' must be an integer. Got 'a' instead."):
         check_options(factory, {"n": "a"}, "problem 'x'")
-    with pytest.raises(UnknownName, match="There is no option of problem 'x' 'nn'"):
+    with pytest.raises(rf.UnknownName, match="There is no option of problem 'x' 'nn'"):
         check_options(factory, {"nn": 1}, "problem 'x'")

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from resetfree.core.errors import InvalidInput
+import resetfree as rf
 from resetfree.core.state import check_arrays, dump, is_replayed, load, pack, replay, unpack
 
 
@@ -98,10 +98,10 @@ def test_a_damaged_tree_is_refused_or_is_of_the_same_kinds(tree: Any, data: Any)
     if not saved:
         return
     name = data.draw(st.sampled_from(sorted(saved)))
-    with pytest.raises(InvalidInput, match=r"has no '.*': it belongs to another player or version"):
+    with pytest.raises(rf.InvalidInput, match=r"has no '.*': it belongs to another player or version"):
         load(blank(tree), {key: array for key, array in saved.items() if key != name})
     if saved[name].dtype.kind in "biufc":
-        with pytest.raises(InvalidInput, match=r"must be .*\. Got <U3 instead"):
+        with pytest.raises(rf.InvalidInput, match=r"must be .*\. Got <U3 instead"):
             load(blank(tree), {**saved, name: np.full(saved[name].shape, "abc")})
 
 
@@ -110,11 +110,11 @@ def test_what_has_no_form_is_refused_with_its_name() -> None:
         (object(), "Got object in 'a.0'"), (2**70, "Got object in 'a.0'"), (np.array([None]), "Got object in 'a.0'"),
         (np.datetime64("2020"), "in 'a.0'"), (np.longdouble(1), "in 'a.0'"), ({1, 2}, "Got set in 'a.0'"),
     ):  # fmt: skip
-        with pytest.raises(InvalidInput, match=sentence):
+        with pytest.raises(rf.InvalidInput, match=sentence):
             check_arrays(dump({"a": [value]}))
-    with pytest.raises(InvalidInput, match=r"must have text as keys\. Got 3"):
+    with pytest.raises(rf.InvalidInput, match=r"must have text as keys\. Got 3"):
         dump({3: 1.0})
-    with pytest.raises(InvalidInput, match=r"must differ. Got 'a\.b' twice"):
+    with pytest.raises(rf.InvalidInput, match=r"must differ. Got 'a\.b' twice"):
         dump({"a": {"b": 1}, "a.b": 2})
 
 
@@ -170,5 +170,5 @@ def test_arrays_of_jax_come_back_as_such() -> None:
         assert type(a) is type(b)
         assert a.dtype == b.dtype
         assert bool((a == b).all())
-    with pytest.raises(InvalidInput, match=r"plain numbers. Got key<fry> in 'key' instead"):
+    with pytest.raises(rf.InvalidInput, match=r"plain numbers. Got key<fry> in 'key' instead"):
         dump({"key": jax.random.key(0)})

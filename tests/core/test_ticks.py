@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.simulated_clock import Simulated
 
-from resetfree.core.errors import InvalidInput
+import resetfree as rf
 from resetfree.core.ticks import SECOND, SPIN, Ticks
 
 RATES = st.one_of(st.sampled_from([0.5, 3.0, 50.0, 100.0, 500.0, 1000.0]), st.floats(0.01, 5000.0))
@@ -107,5 +107,5 @@ def test_a_grid_is_shifted_as_a_whole() -> None:
 
 @pytest.mark.parametrize("rate", [0, -1.0, float("nan"), float("inf"), 1e9, "fast", None, True])
 def test_a_rate_is_a_positive_number(rate: object) -> None:
-    with pytest.raises(InvalidInput, match="'rate' of ticks must be a number above 0"):
+    with pytest.raises(rf.InvalidInput, match="'rate' of ticks must be a number above 0"):
         Ticks(rate)  # type: ignore[arg-type]

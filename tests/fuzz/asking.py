@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.fuzz.corpus import RunFile
 
-from resetfree.core.errors import ResetFreeError
+import resetfree as rf
 
 Action = list[str] | Callable[[], object]
 OBSERVATIONS = (0, 3, -1, 2**40, [0.0, 0.1, 0.2, 0.3], (1, 2, 0), None, "x")
@@ -92,7 +92,7 @@ def _parts(cls: type) -> list[str]:
 
 def _try(call: Callable[[], object]) -> None:
     """A refusal of one thing is no reason not to ask for the next."""
-    with suppress(ResetFreeError):
+    with suppress(rf.ResetFreeError):
         call()
 
 

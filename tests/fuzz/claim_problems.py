@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 import resetfree as rf
 from resetfree.problems.finite.composed import with_contexts
-from resetfree.theory.assumptions import close
 
 Floats = NDArray[np.float64]
 TINY = (1e-2, 1e-6, 1e-12, 1e-100, 1e-200, 1e-310)
@@ -27,7 +26,7 @@ def problem(rng: Random) -> rf.FiniteMDP:
         )
     else:
         found = _task(rng, n_states, n_actions, horizon)
-    return close(found) if rng.random() < 0.875 else found
+    return rf.close(found) if rng.random() < 0.875 else found
 
 
 def _linear(rng: Random) -> rf.FiniteMDP:

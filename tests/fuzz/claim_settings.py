@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import combinations
 from typing import Any, Literal
 
-from resetfree.core.errors import ResetFreeError
+import resetfree as rf
 from resetfree.core.settings import accepts, declarations, plain_parts
 from resetfree.players import discover
 
@@ -54,5 +54,5 @@ def made(cls: Any, settings: dict[str, Any]) -> Any:
     """The player, or None for settings that exclude each other."""
     try:
         return cls(**settings)
-    except ResetFreeError:
+    except rf.ResetFreeError:
         return None

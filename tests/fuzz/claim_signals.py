@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 import resetfree as rf
-from resetfree.game.contract import Plan, Round
 from resetfree.players.tabular.references import Uniform
 
 Floats = NDArray[np.float64]
@@ -34,11 +33,11 @@ def signalling(mdp: rf.FiniteMDP, pattern: str, episodes: int) -> Any:
             seen[0] = 0
             return super().init(*given)
 
-        def plan(self, state: Any, s1: Any, lam: float) -> Plan:
+        def plan(self, state: Any, s1: Any, lam: float) -> rf.Plan:
             q = parts[min(seen[0], episodes - 1)]
             return super().plan(state, s1, lam)._replace(policy=(1 - q) * safe + q / n)
 
-        def update(self, state: Any, round: Round) -> Any:
+        def update(self, state: Any, round: rf.Round) -> Any:
             seen[0] += 1
             return super().update(state, round)
 

@@ -30,11 +30,9 @@ from tests.fuzz.claim_settings import ROLES, made, players, values
 from tests.fuzz.claim_signals import PATTERNS, signalling, tempting
 
 import resetfree as rf
-from resetfree.core.certificate import Certificate, failure_probability
-from resetfree.core.errors import ResetFreeError
+from resetfree.core.certificate import failure_probability
 from resetfree.core.settings import declarations, plain_parts
 from resetfree.game.loop import FEEDBACK
-from resetfree.theory.theorems import certify_problem
 
 AGAIN, RARE = 30, 1e-6
 
@@ -76,7 +74,7 @@ def finite_players(role: Literal["primal", "dual"]) -> tuple[str, ...]:
         bound = {"B": 2.0} if "B" in declarations(cls) else {}
         try:
             cls(**bound).init(tiny, 10, 0)
-        except ResetFreeError:
+        except rf.ResetFreeError:
             return False
         return True
 
@@ -140,12 +138,12 @@ def some_settings(rng: Random, cls: Any) -> dict[str, Any]:
             return found
 
 
-def failure(c: Certificate) -> float:
+def failure(c: rf.Certificate) -> float:
     """The probability with which a claim may fail, as it says."""
     return failure_probability([c])
 
 
-def certificates(mdp: rf.FiniteMDP, arguments: dict[str, Any]) -> list[Certificate] | None:
+def certificates(mdp: rf.FiniteMDP, arguments: dict[str, Any]) -> list[rf.Certificate] | None:
     """Every claim of a run; None if it is refused. Whatever is raised or warned of later propagates."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -154,12 +152,12 @@ def certificates(mdp: rf.FiniteMDP, arguments: dict[str, Any]) -> list[Certifica
             if isinstance(primal, Pattern):
                 arguments = {**arguments, "primal": signalling(mdp, primal.name, primal.episodes)}
             run = rf.learn(mdp, **arguments)
-        except ResetFreeError:
+        except rf.ResetFreeError:
             return None
-        return [*run.certificates(), *(certify_problem(mdp) if arguments["seed"] % 8 == 0 else [])]
+        return [*run.certificates(), *(rf.certify_problem(mdp) if arguments["seed"] % 8 == 0 else [])]
 
 
-def wrong(c: Certificate) -> bool:
+def wrong(c: rf.Certificate) -> bool:
     """Whether a claim fails that must hold, or compares what is no number."""
     return c.refuted or (c.applies and bool(np.isnan([c.lhs, c.rhs]).any()))
 
@@ -185,7 +183,7 @@ def check(case: Case) -> Outcome:
     return found
 
 
-def _often(case: Case, claim: Certificate) -> str:
+def _often(case: Case, claim: rf.Certificate) -> str:
     """That a claim fails more often than it may, over other seeds; empty if it does not."""
     failed = 0
     for i in range(1, AGAIN + 1):

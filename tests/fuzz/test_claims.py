@@ -15,7 +15,7 @@ from unittest.mock import patch
 import pytest
 from tests.fuzz.claims import AGAIN, campaign, check, faults, finite_players, make, summary
 
-from resetfree.core.certificate import Certificate
+import resetfree as rf
 from resetfree.players.dual.online_gradient import ConstantStep
 
 Record = Callable[[str, object], None]
@@ -46,7 +46,7 @@ def test_a_false_bound_is_found() -> None:
 
 
 def test_what_fails_by_chance_is_no_fault_unless_it_does_so_too_often() -> None:
-    case, rare = make(3, 0), Certificate("may fail", 1.0, 0.0, detail={"may_fail": {"chance": 0.05}})
+    case, rare = make(3, 0), rf.Certificate("may fail", 1.0, 0.0, detail={"may_fail": {"chance": 0.05}})
     for often, expected in ((0.05, False), (0.9, True)):
         coin = Random(1)
         later = [replace(rare, lhs=1.0 if coin.random() < often else 0.0) for _ in range(AGAIN)]

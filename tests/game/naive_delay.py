@@ -8,19 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from resetfree.game.contract import Round
+import resetfree as rf
 from resetfree.game.loop import FEEDBACK
-from resetfree.problems.contract import Problem
 
 Rule = Callable[[int, int, int], int]  # round, newest reset before it, what the round before rests on -> based_on
 
 
 def play_naively(
-    problem: Problem, primal: Any, dual: Any, rule: Rule, *, episodes: int, seed: int, feedback: str = "optimistic"
-) -> list[Round]:
+    problem: rf.Problem, primal: Any, dual: Any, rule: Rule, *, episodes: int, seed: int, feedback: str = "optimistic"
+) -> list[rf.Round]:
     """All rounds; round k rests on rule(k, newest reset, based_on of the round before)."""
     states = [(primal.init(problem, episodes, seed), dual.init(problem, episodes, seed))]
-    rounds: list[Round] = []
+    rounds: list[rf.Round] = []
     for k in range(1, episodes + 1):
         s1 = rounds[-1].episode.next_start if rounds else problem.first_start(_reset_number(seed, 1))
         if s1 is None:
@@ -37,7 +36,7 @@ def play_naively(
             plan = plan._replace(policy=np.array(plan.policy))
         episode = problem.rollout(plan.policy, s1, np.random.default_rng([seed, k]).random(problem.n_uniforms))
         cost = FEEDBACK[feedback](plan, episode, None)
-        this = Round(k, s1, lam, plan, episode=episode, cost_signal=cost, exact=None, based_on=j)
+        this = rf.Round(k, s1, lam, plan, episode=episode, cost_signal=cost, exact=None, based_on=j)
         rounds.append(this)
         mine, other = deepcopy(states[-1])
         new = dual.update(other, this)

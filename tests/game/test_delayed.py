@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 from tests.game.naive_delay import play_naively
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput
-from resetfree.game.contract import Plan, Round
 from resetfree.game.delayed import (
     Delay,
     Delayed,
@@ -26,7 +24,6 @@ from resetfree.game.loop import begin, play
 from resetfree.players import make_player
 from resetfree.players.model_based.linear_scores import LinearScores
 from resetfree.players.testing import trial_problems as trial
-from resetfree.problems.contract import Problem
 
 BOX = "model-search, box"
 FEW = {"population": 4, "rounds": 1, "planning": 5, "starts": 1}  # a search that takes no time
@@ -40,18 +37,18 @@ PAIRS: dict[str, tuple[str, tuple[str, dict[str, Any]], tuple[str, dict[str, Any
 }
 
 
-def pair(name: str) -> tuple[Problem, Any, Any]:
+def pair(name: str) -> tuple[rf.Problem, Any, Any]:
     corner, (primal, own), (dual, other) = PAIRS[name]
     return trial.corners()[corner], make_player("primal", primal, own), make_player("dual", dual, other)
 
 
-def delayed(name: str, schedule: Any, episodes: int, seed: int = 3) -> list[Round]:
+def delayed(name: str, schedule: Any, episodes: int, seed: int = 3) -> list[rf.Round]:
     problem, primal, dual = pair(name)
     game = begin_delayed(problem, primal, dual, episodes=episodes, seed=seed)
     return list(play_delayed(problem, primal, dual, game, episodes=episodes, schedule=schedule))
 
 
-def assert_same(one: list[Round], other: list[Round]) -> None:
+def assert_same(one: list[rf.Round], other: list[rf.Round]) -> None:
     assert len(one) == len(other)
     for a, b in zip(one, other, strict=True):
         assert trial.same_round(a, b), f"round {a.k}"
@@ -122,9 +119,9 @@ def test_a_persistent_environment_is_planned_for_while_the_operator_works() -> N
     class Watched(type(primal)):  # type: ignore[misc]
         """Remembers the starts that it is asked about."""
 
-        def plan(self, state: Any, s1: Any, lam: float) -> Plan:
+        def plan(self, state: Any, s1: Any, lam: float) -> rf.Plan:
             planned.append(int(s1))
-            made: Plan = super().plan(state, s1, lam)
+            made: rf.Plan = super().plan(state, s1, lam)
             return made
 
     watched = Watched()
@@ -145,19 +142,19 @@ def test_a_persistent_environment_is_planned_for_while_the_operator_works() -> N
 
 @pytest.mark.parametrize("based_on", [[1], [0, 2], [0, 1, 0], [-1]])
 def test_impossible_delays_are_refused(based_on: list[int]) -> None:
-    with pytest.raises(InvalidInput, match="must rest on one of"):
+    with pytest.raises(rf.InvalidInput, match="must rest on one of"):
         RecordedDelays(based_on)
 
 
 def test_a_plan_from_before_a_reset_is_refused() -> None:
     fell = next(this.k for this in delayed("ucbvi", Delay(0), 40) if this.episode.reset)
     recorded = [min(k, fell - 1) for k in range(40)]
-    with pytest.raises(InvalidInput, match=f"must rest on the reset in round {fell}"):
+    with pytest.raises(rf.InvalidInput, match=f"must rest on the reset in round {fell}"):
         delayed("ucbvi", RecordedDelays(recorded), 40)
 
 
 def test_a_plan_survives_its_bytes_and_any_other_bytes_are_refused() -> None:
-    plan = Plan(LinearScores(np.array([[0.5, -1.0]]), np.zeros(1)), 1.5, 0.25)
+    plan = rf.Plan(LinearScores(np.array([[0.5, -1.0]]), np.zeros(1)), 1.5, 0.25)
     held = HeldPlan.of(7, 2.0, plan)
     again = HeldPlan.read(held.data)
     assert (again.based_on, again.lam, again.plan.v_r, again.digest) == (7, 2.0, 1.5, held.digest)
@@ -165,7 +162,7 @@ def test_a_plan_survives_its_bytes_and_any_other_bytes_are_refused() -> None:
     plan.policy.weight[:] = 0.0
     assert held.plan.policy.weight[0, 0] == 0.5  # what a player does with its arrays later does not matter
     for data in (b"", held.data[:-1], held.data.replace(b'"lam"', b'"law"')):
-        with pytest.raises(InvalidInput):
+        with pytest.raises(rf.InvalidInput):
             HeldPlan.read(data)
-    with pytest.raises(InvalidInput, match="a function"):
-        HeldPlan.of(0, 0.0, Plan(lambda h, s: np.ones(2) / 2, 0.0, 0.0))
+    with pytest.raises(rf.InvalidInput, match="a function"):
+        HeldPlan.of(0, 0.0, rf.Plan(lambda h, s: np.ones(2) / 2, 0.0, 0.0))

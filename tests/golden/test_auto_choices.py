@@ -22,14 +22,13 @@ from resetfree.game.auto import choose
 from resetfree.game.capabilities import Suits
 from resetfree.players import discover
 from resetfree.players import requirements as suitability
-from resetfree.problems.contract import Problem
 from resetfree.problems.world import find_world
 
 FILE = Path(__file__).parent / "auto_choices.json"
 ENVIRONMENTS = ("gym:CartPole-v1", "gym:FrozenLake-v1", "gym:MountainCar-v0", "gym:Hopper-v5", "gym:Humanoid-v5")
 
 
-def vectors(size: int, horizon: int, stationary: bool) -> Problem:
+def vectors(size: int, horizon: int, stationary: bool) -> rf.Problem:
     """An environment whose states are so many numbers."""
     problem = copy.copy(find_world("gym:CartPole-v1", {"horizon": 20}).problem)
     problem.name = f"{size} numbers, horizon {horizon}" + ("" if stationary else ", changing with the step")
@@ -37,7 +36,7 @@ def vectors(size: int, horizon: int, stationary: bool) -> Problem:
     return problem
 
 
-def problems() -> Iterator[Problem]:
+def problems() -> Iterator[rf.Problem]:
     for name in rf.problems():
         yield find_world(name, None).problem
     for name in ENVIRONMENTS:
@@ -62,7 +61,7 @@ def chosen() -> dict[str, Any]:
     return found
 
 
-def choice(problem: Problem, known: bool, *, installed: bool) -> Any:
+def choice(problem: rf.Problem, known: bool, *, installed: bool) -> Any:
     with patch.object(suitability, "find_spec", lambda name: name if installed else None):
         try:
             return dataclasses.asdict(choose(problem, discover("primal"), bound_known=known))

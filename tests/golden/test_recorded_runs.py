@@ -20,7 +20,6 @@ from llvmlite.binding import get_host_cpu_name
 
 import resetfree as rf
 from resetfree.players import discover, make_player
-from resetfree.problems.action_spaces import Choices
 from resetfree.studies.engines.batched import play_batch
 
 FILE = Path(__file__).parent / "recorded_runs.json"
@@ -63,7 +62,7 @@ def resumed(problem: str) -> Columns:
 def cases() -> dict[str, Callable[[], Columns]]:
     found: dict[str, Callable[[], Columns]] = {}
     for name, cls in discover("primal").items():
-        if Choices not in cls.action_spaces:
+        if rf.Choices not in cls.action_spaces:
             continue  # networks: float32 on whatever device there is; their tests resume them on one machine
         if name in VECTORS:
             found[f"{name} on CartPole"] = lambda name=name: on_gym("gym:CartPole-v1", name, horizon=30)  # type: ignore[misc]

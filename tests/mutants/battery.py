@@ -24,8 +24,6 @@ import numpy as np
 from tests.mutants.honest import PROBLEMS, certified, learn, run, saved
 
 import resetfree as rf
-from resetfree.core.certificate import Certificate
-from resetfree.game.contract import Plan, Round
 from resetfree.players.dual.online_gradient import ProjectedGradient
 from resetfree.players.elimination.rule_class import Rules
 from resetfree.players.elimination.support_elimination import SupportElimination
@@ -37,10 +35,8 @@ from resetfree.runs.file import runfile
 from resetfree.runs.replay_whole import whole_run
 from resetfree.theory import theorems
 from resetfree.theory.certificates import OPTIMISM, certify, claims_dual
-from resetfree.theory.oracle.dynamic_programming import Solution
-from resetfree.theory.theorems import certify_problem
 
-Broken = Callable[[], list[Certificate]]
+Broken = Callable[[], list[rf.Certificate]]
 MUTANTS: dict[str, Broken] = {}
 
 
@@ -55,7 +51,7 @@ def mutant(words: str) -> Callable[[Broken], Broken]:
     return add
 
 
-def forged(name: str, **columns: Any) -> list[Certificate]:
+def forged(name: str, **columns: Any) -> list[rf.Certificate]:
     """Certificates of an honest run with columns replaced: by a value for all rounds, or a function of the column."""
     honest = run(name)
     changed = {
@@ -84,7 +80,7 @@ def at(k: int, value: Any) -> Callable[[Any], Any]:
 class LearnsNothing(SupportElimination):
     """Learning switched off."""
 
-    def update(self, state: Any, round: Round) -> Any:
+    def update(self, state: Any, round: rf.Round) -> Any:
         """Forget the round."""
         return state
 
@@ -104,7 +100,7 @@ class TooNarrow(LinearUCB):
 class InvertedRewards(UCBVI):
     """Takes every reward for what it lacks to 1."""
 
-    def update(self, state: Any, round: Round) -> Any:
+    def update(self, state: Any, round: rf.Round) -> Any:
         """Learn from the inverted rewards."""
         episode = dataclasses.replace(round.episode, rewards=1.0 - np.asarray(round.episode.rewards))
         return super().update(state, round._replace(episode=episode))
@@ -114,7 +110,7 @@ class InvertedRewards(UCBVI):
 class CannotMaximise(BestResponse):
     """Plays at random and says what it would have said."""
 
-    def plan(self, state: Any, s1: Any, lam: float) -> Plan:
+    def plan(self, state: Any, s1: Any, lam: float) -> rf.Plan:
         """The best response's values, another policy."""
         n_actions = state.model.reward.shape[-1]
         shape = (*state.safe.shape, n_actions)
@@ -131,7 +127,7 @@ class StuckAtZero(ProjectedGradient):
 
 
 @mutant("learning switched off")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     found = []
     for safe in range(2):  # one of two actions is a reset, each time; the player begins with either
         transition = np.zeros((2, 2, 2))
@@ -142,8 +138,8 @@ def _() -> list[Certificate]:
 
 
 @mutant("widths halved until they are wrong")
-def _() -> list[Certificate]:
-    found: list[Certificate] = []
+def _() -> list[rf.Certificate]:
+    found: list[rf.Certificate] = []
     for halvings in range(0, 32, 4):
         player = TooNarrow(width="theory", halvings=halvings)
         run = learn(player, problem=rf.make("grid-v0", slip=0.3), episodes=400)
@@ -156,19 +152,19 @@ def _() -> list[Certificate]:
 
 
 @mutant("rewards inverted")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     mdp = rf.FiniteMDP(np.ones((1, 2, 1)), np.ones((1, 2)), [False], 1)
     return certify(learn(InvertedRewards(width="theory", noise=0.0), problem=mdp, episodes=4000))
 
 
 @mutant("a best response that plays at random")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     found = certify(learn(CannotMaximise(), "constant-penalty", feedback="exact"))
     return found + certify(learn(CannotMaximise(), "constant-penalty", "random-linear-v0"))
 
 
 @mutant("lambda held at 0")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     return certify(learn("uniform", StuckAtZero(B=60.0), feedback="realised", episodes=600))
 
 
@@ -176,117 +172,117 @@ def _() -> list[Certificate]:
 
 
 @mutant("a start in the reset set")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     return forged("algorithm 1, proved width", s1=at(7, 5))
 
 
 @mutant("starts shuffled")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     return forged("algorithm 1, proved width", s1=lambda column: np.random.default_rng(0).permutation(column))
 
 
 @mutant("optimistic costs made up")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     return forged("algorithm 1, proved width", cost_signal=at(9, 0.5))
 
 
 @mutant("realised costs made up")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     return forged("algorithm 1, realised costs", cost_signal=at(9, 0.5))
 
 
 @mutant("exact costs made up")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     return forged("algorithm 1, tuned, exact costs", cost_signal=at(9, 0.5))
 
 
 @mutant("V_r at its cap, V_c as it was")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     return [*forged("algorithm 1, proved width", v_r=8.0), *forged("best response, penalty", v_r=8.0)]
 
 
 @mutant("V_r out of its range")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     return forged("algorithm 1, proved width", v_r=at(9, -1.0))
 
 
 @mutant("V_c negative")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     return [*forged("algorithm 1, proved width", v_c=-0.5), *forged("uniform, constant step", v_c=-0.5)]
 
 
 @mutant("V_r zero")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     return [*forged("best response, penalty", v_r=0.0), *forged("best response", v_r=0.0)]
 
 
 @mutant("own values on the wrong side")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     return forged("algorithm 1, proved width", v_r_hat=0.0, v_c_hat=1.0, upper=0.0)
 
 
 @mutant("lambda negative")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     return forged("uniform, constant step", lam=-1e4) + forged("algorithm 1, realised costs", lam=-1e4)
 
 
 @mutant("lambda one more than it was")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     return forged("algorithm 1, realised costs", lam=lambda column: column + 1)
 
 
 @mutant("a multiplier that doubles without need")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     name = "best response, doubling"
     return [*forged(name, lam=lambda column: 8 * column), *forged(name, reset=True)]
 
 
 @mutant("values or multipliers made up where lambda* is not in the class")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     name = "uniform, B a little too small"
     return [*forged(name, v_c=-0.5), *forged(name, lam=-1e4)]
 
 
 @mutant("resets hidden")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     return forged("uniform, constant step", reset=False)
 
 
 @mutant("resets made up")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     names = ("best response, penalty", "support elimination, without oracle", "rule elimination")
     return [found for name in names for found in forged(name, reset=True)]
 
 
 @mutant("too few bits for the rules")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     with patch.object(Rules, "bits", lambda self, fatal: (-10.0, 0)):
         return [*certify(run("rule elimination")), *certify(run("rule elimination, relative moves"))]
 
 
 @mutant("resets made up where moves are relative")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     return forged("rule elimination, relative moves", reset=True)
 
 
 @mutant("rewards made up")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     return forged("algorithm 1, proved width", reward=8.0)
 
 
 @mutant("resets hidden, V_r at its cap")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     return forged("uniform, constant step", reset=False, v_r=8.0)
 
 
 @mutant("statements forged")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     file = edited(saved("forged"), lambda spec: spec["statements"]["primal"].update(covered=True))
     return certify(rf.load(file))
 
 
 @mutant("a cell of the file edited")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     file = saved("cell")
     with opened(file) as connection:
         connection.execute("UPDATE rounds SET reward = reward + 1e-9 WHERE k = 31")
@@ -294,7 +290,7 @@ def _() -> list[Certificate]:
 
 
 @mutant("the checkpoint edited")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     file = saved("checkpoint")
     with opened(file) as connection:
         kept = runfile.read_checkpoint(connection, file)
@@ -305,7 +301,7 @@ def _() -> list[Certificate]:
 
 
 @mutant("what was asked for edited")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     return whole_run(rf.load(edited(saved("asked"), lambda spec: spec.update(horizon=9, B=1.0))))
 
 
@@ -333,7 +329,7 @@ def edited(file: Path, edit: Callable[[dict[str, Any]], object]) -> Path:
 
 
 @mutant("R_p computed with the sign of lambda wrong")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     honest: Any = vars(theorems)["primal_regret"]
 
     def wrong(rounds: Any, solution: Any) -> Any:
@@ -344,7 +340,7 @@ def _() -> list[Certificate]:
 
 
 @mutant("R_d computed with the sign of lambda wrong")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     honest: Any = vars(claims_dual)["dual_regret"]
 
     def wrong(rounds: Any, **options: Any) -> Any:
@@ -357,42 +353,42 @@ def _() -> list[Certificate]:
 # Wrong answers of the oracle.
 
 
-def misled(wrong: Callable[[Solution], Solution]) -> list[Certificate]:
+def misled(wrong: Callable[[rf.Solution], rf.Solution]) -> list[rf.Certificate]:
     """Certificates of problems whose solution is spoilt before it is checked."""
     honest: Any = vars(theorems)["solve"]
     spoilt = patch.object(theorems, "solve", lambda *args, **options: wrong(honest(*args, **options)))
     with spoilt, np.errstate(invalid="ignore"):
-        return [c for made in PROBLEMS.values() for c in certify_problem(made())]
+        return [c for made in PROBLEMS.values() for c in rf.certify_problem(made())]
 
 
-def multiplied(solution: Solution, factor: float) -> Solution:
+def multiplied(solution: rf.Solution, factor: float) -> rf.Solution:
     solution.__dict__["lambda_hat"] = solution.lambda_hat * factor
     return solution
 
 
 @mutant("pi* replaced by the first action")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     return misled(lambda found: dataclasses.replace(found, policy=np.zeros_like(found.policy)))
 
 
 @mutant("V* a little larger")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     return misled(lambda found: dataclasses.replace(found, value=found.value + 1e-3))
 
 
 @mutant("lambda_hat a third of what it is")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     return misled(lambda found: multiplied(found, 1 / 3))
 
 
 @mutant("lambda_hat a little larger")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     return misled(lambda found: multiplied(found, 1 + 1e-5))
 
 
 @mutant("every action taken for safe")
-def _() -> list[Certificate]:
-    def wrong(found: Solution) -> Solution:
+def _() -> list[rf.Certificate]:
+    def wrong(found: rf.Solution) -> rf.Solution:
         safe = SafeSets(np.ones_like(found.safe.layers), found.safe.layer_of_step, found.safe.last)
         return dataclasses.replace(found, safe=safe)
 
@@ -400,8 +396,8 @@ def _() -> list[Certificate]:
 
 
 @mutant("only the first safe action taken for safe")
-def _() -> list[Certificate]:
-    def wrong(found: Solution) -> Solution:
+def _() -> list[rf.Certificate]:
+    def wrong(found: rf.Solution) -> rf.Solution:
         layers = found.safe.layers & (found.safe.layers.cumsum(axis=2) == 1)
         return dataclasses.replace(found, safe=SafeSets(layers, found.safe.layer_of_step, found.safe.last))
 

@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 
 import resetfree as rf
-from resetfree.core.certificate import Certificate
 from resetfree.runs.replay_whole import whole_run
 from resetfree.theory.assumptions.linearity import nearest_linear
 from resetfree.theory.certificates import certify
 from resetfree.theory.regret import exact_rounds
-from resetfree.theory.theorems import certify_problem, reduction
+from resetfree.theory.theorems import reduction
 
 Made = Callable[[], rf.Run]
 THEORY: dict[str, Any] = {"primal": {"width": "theory"}}
@@ -174,11 +173,11 @@ def run(name: str) -> rf.Run:
 
 
 @cache
-def certified() -> dict[str, list[Certificate]]:
+def certified() -> dict[str, list[rf.Certificate]]:
     """Every claim of every honest run, of a file that is played again, and of some problems."""
     file = rf.load(saved("honest"))
     found = {name: certify(run(name)) for name in RUNS}
     found |= {"file, played again": [*whole_run(file), *certify(file)]}
-    found |= {f"problem {name}": certify_problem(made()) for name, made in PROBLEMS.items()}
+    found |= {f"problem {name}": rf.certify_problem(made()) for name, made in PROBLEMS.items()}
     grid = rf.make("grid-v0")
     return found | {"no rounds": reduction(exact_rounds(grid, [], [], []), rf.solve(grid))}

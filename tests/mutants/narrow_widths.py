@@ -10,7 +10,6 @@ from tests.mutants.battery import forged, mutant
 from tests.mutants.honest import features, learn, nearly_linear
 
 import resetfree as rf
-from resetfree.core.certificate import Certificate
 from resetfree.players.linear import regression as proved_linear
 from resetfree.players.linear.linear_ucb import LinearUCB
 from resetfree.theory.certificates import OPTIMISM, certify
@@ -30,9 +29,9 @@ class Narrow(LinearUCB):
         return state
 
 
-def narrowed(mdp: rf.FiniteMDP) -> list[Certificate]:
+def narrowed(mdp: rf.FiniteMDP) -> list[rf.Certificate]:
     """Certificates of the first part of the widths, 1, 1/4, 1/16, ..., with which the player is not optimistic."""
-    found: list[Certificate] = []
+    found: list[rf.Certificate] = []
     for quarters in range(0, 16, 2):
         broken = learn(Narrow(width="proved", part=4.0**-quarters), problem=mdp, episodes=400)
         del broken.spec["primal"]["settings"]["part"]  # the record is one of the player that it says it is
@@ -43,12 +42,12 @@ def narrowed(mdp: rf.FiniteMDP) -> list[Certificate]:
 
 
 @mutant("intervals made narrower until they are wrong")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     return narrowed(rf.make("ledge-v0", places=2, horizon=2))
 
 
 @mutant("widths of determinants made narrower until they are wrong")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     return narrowed(features())
 
 
@@ -64,13 +63,13 @@ class Unwidened(LinearUCB):
 
 
 @mutant("widths without epsilon on a problem that is only nearly linear")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     mdp, settings = nearly_linear()
     return certify(learn(Unwidened(**settings), problem=mdp, episodes=3000))
 
 
 @mutant("data pooled over actions that lead nowhere, as if they were samples of r + V(s')")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     mdp = rf.make("random-linear-v0", n_states=4, n_actions=2, d=2, horizon=3).replace(boundary="literal")
     with patch.object(proved_linear, "pooled_lacks", lambda *_: {}):
         player = LinearUCB(width="proved", pooled=True)
@@ -78,5 +77,5 @@ def _() -> list[Certificate]:
 
 
 @mutant("falls in every round of a small problem")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     return forged("algorithm 1, intervals", v_c=1.0)

@@ -10,7 +10,7 @@ import numpy as np
 from tests.mutants.battery import forged, mutant
 from tests.mutants.honest import learn, plane, run
 
-from resetfree.core.certificate import Certificate
+import resetfree as rf
 from resetfree.players.linear.greedy_composite import GreedyComposite
 from resetfree.players.linear.linear_ucb import LinearUCB
 from resetfree.theory.certificates import OPTIMISM, certify
@@ -46,9 +46,9 @@ class NarrowGreedy(GreedyComposite):
         return state
 
 
-def narrowed(player: Any, feedback: str) -> list[Certificate]:
+def narrowed(player: Any, feedback: str) -> list[rf.Certificate]:
     """Certificates of the first part of the widths, 1, 1/64, 1/4096, with which the player is not optimistic."""
-    found: list[Certificate] = []
+    found: list[rf.Certificate] = []
     for part in (1.0, 4.0**-3, 4.0**-6):
         broken = learn(player(width="proved", part=part), problem=plane(), episodes=120, feedback=feedback)
         del broken.spec["primal"]["settings"]["part"]  # the record is one of the player that it says it is
@@ -59,17 +59,17 @@ def narrowed(player: Any, feedback: str) -> list[Certificate]:
 
 
 @mutant("widths by a cover made narrower until they are wrong")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     return narrowed(NarrowCover, "optimistic")
 
 
 @mutant("widths of the greedy composite on a continuum made narrower until they are wrong")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     return narrowed(NarrowGreedy, "realised")
 
 
 @mutant("a start outside of the continuum")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     def outside(column: Any) -> Any:
         column[6] = np.array([0.5, 1.5])
         return column
@@ -78,50 +78,50 @@ def _() -> list[Certificate]:
 
 
 @mutant("starts on a continuum shuffled")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     return forged(SOFT, s1=lambda column: np.roll(column, 1))
 
 
 @mutant("costs on a continuum made up")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     return [*forged(SOFT, cost_signal=0.5), *forged(SEEN, cost_signal=0.5)]
 
 
 @mutant("V_r on a continuum at its cap, and below zero")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     return [*forged(SOFT, v_r=2.0, v_c=0.01), *forged(SOFT, v_r=-1.0)]
 
 
 @mutant("V_c on a continuum negative, and far too large")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     return [*forged(SOFT, v_c=-0.5), *forged(SOFT, v_c=1e6), *forged(SOFT, v_r=-1e6)]
 
 
 @mutant("own values on a continuum on the wrong side")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     return [*forged(SOFT, v_r_hat=0.0, v_c_hat=1.0, upper=0.0), *forged(GREEDY, upper=0.0)]
 
 
 @mutant("multipliers on a continuum made up")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     return [*forged(SOFT, lam=-1e4), *forged(SEEN, lam=lambda column: column + 1), *forged(SEEN, lam=-1e4)]
 
 
 @mutant("resets and rewards on a continuum made up")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     return [*forged(SOFT, reset=True), *forged(SOFT, reset=False, v_c=1.0), *forged(SOFT, reward=2.0, upper=-5.0),
             *forged(SOFT, reset=False, v_r=2.0)]  # fmt: skip
 
 
 @mutant("statements of a run on a continuum forged")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     honest = run(SOFT)
     said = honest.spec["statements"]
     spec = {**honest.spec, "statements": {**said, "primal": {**said["primal"], "covered": False}}}
     return certify(replace(honest, spec=spec))
 
 
-def misled(change: Any) -> list[Certificate]:
+def misled(change: Any) -> list[rf.Certificate]:
     """Certificates of an honest run with an oracle that errs."""
     solve, honest = nodes.solve, run(SOFT)
     with patch.object(nodes, "solve", lambda *given: change(solve(*given))):
@@ -129,16 +129,16 @@ def misled(change: Any) -> list[Certificate]:
 
 
 @mutant("V* on a continuum half of what it is")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     return misled(lambda found: replace(found, weights=0.5 * found.weights))
 
 
 @mutant("V* on a continuum larger than it is")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     return misled(lambda found: replace(found, weights=found.weights + 2.0))
 
 
 @mutant("the multipliers of a continuum zero")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     with patch.object(nodes.NodeSolution, "lambda_hat", lambda self, states: np.zeros(len(states))):
         return certify(replace(run(FALLS)))

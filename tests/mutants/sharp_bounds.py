@@ -10,7 +10,6 @@ import numpy as np
 from tests.mutants.battery import mutant
 
 import resetfree as rf
-from resetfree.core.certificate import Certificate
 from resetfree.players.linear import guarded, intervals
 from resetfree.players.linear.guarded import Algorithm1Safe
 from resetfree.theory.certificates import certify
@@ -28,7 +27,7 @@ def dear(mdp: rf.FiniteMDP, factor: float, episodes: int) -> rf.Run:
 
 
 @mutant("unsafe edges of which a bound forgets all but one")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     run = dear(rf.make("pits-v0"), 1e6, 300)
 
     def one(mdp: rf.FiniteMDP, pooled: bool) -> UnsafeEdges:
@@ -50,14 +49,14 @@ class Forgetful(Algorithm1Safe):
 
 
 @mutant("elimination inside Algorithm 1 that forgets what it excluded")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     run = rf.learn(rf.make("grid-v0"), Forgetful(), episodes=400, seed=0)
     run.spec["primal"]["name"] = Algorithm1Safe.name
     return certify(run)
 
 
 @mutant("elimination inside Algorithm 1 that excludes every action but the first")
-def _() -> list[Certificate]:
+def _() -> list[rf.Certificate]:
     def only_first(counts: Any, allowed: Any) -> None:
         allowed[:] = False
         allowed[:, :, 0] = True

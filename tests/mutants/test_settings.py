@@ -22,7 +22,6 @@ from tests.fuzz.claim_signals import PATTERNS, tempting
 from tests.fuzz.claims import Case, Pattern, check, finite_players
 
 import resetfree as rf
-from resetfree.core.errors import ResetFreeError
 from resetfree.core.settings import declarations
 from resetfree.game.contract import Statement
 from resetfree.theory.assumptions import feasibility
@@ -45,7 +44,7 @@ def promises(cls: Any, settings: dict[str, Any], mdp: rf.FiniteMDP) -> bool:
     bound = {"B": 5.0} if "B" in declarations(cls) else {}
     try:
         said: Statement = made(cls, {**bound, **settings}).statement(mdp.problem(), 40)
-    except ResetFreeError:
+    except rf.ResetFreeError:
         return False
     return said.covered or said.most_resets is not None
 

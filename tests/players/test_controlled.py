@@ -12,12 +12,9 @@ import pytest
 
 import resetfree as rf
 from resetfree.core.arrays import Floats
-from resetfree.core.errors import InvalidInput, RunError
-from resetfree.game.contract import Plan, PrimalPlayer, Round
 from resetfree.players.controlled import FIRST, SAID, TOOK_OVER, WORSE, Controlled, ControlledState, radius
 from resetfree.players.requirements import TakesEpisodes
-from resetfree.problems.action_spaces import Box
-from resetfree.problems.contract import Episode, Policy, Problem, State
+from resetfree.problems.contract import State
 from resetfree.show.cli import main
 
 
@@ -43,7 +40,7 @@ class Line(gymnasium.Env[Floats, Floats]):
 
 
 @dataclass
-class Push(Policy):
+class Push(rf.Policy):
     """One action."""
 
     push: Floats
@@ -62,23 +59,23 @@ class Learned:
 
 
 @dataclass(frozen=True)
-class Pusher(TakesEpisodes, PrimalPlayer[Learned]):
+class Pusher(TakesEpisodes, rf.PrimalPlayer[Learned]):
     """Plays one action, and learns nothing; expects `danger`."""
 
     name: ClassVar[str] = "pusher"
-    action_spaces: ClassVar[tuple[type, ...]] = (Box,)
+    action_spaces: ClassVar[tuple[type, ...]] = (rf.Box,)
     push: float = 0.0
     danger: float = 0.0
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> Learned:
+    def init(self, problem: rf.Problem, episodes: int, seed: int) -> Learned:
         """Nothing."""
         return Learned(0)
 
-    def plan(self, state: Learned, s1: State, lam: float) -> Plan:
+    def plan(self, state: Learned, s1: State, lam: float) -> rf.Plan:
         """The action."""
-        return Plan(Push(np.array([self.push])), 0.0, self.danger)
+        return rf.Plan(Push(np.array([self.push])), 0.0, self.danger)
 
-    def update(self, state: Learned, round: Round) -> Learned:
+    def update(self, state: Learned, round: rf.Round) -> Learned:
         """Count."""
         state.episodes += 1
         return state
@@ -160,9 +157,9 @@ def test_a_reset_of_the_controller_right_after_the_learned_policy_is_charged_to_
     player = Controlled(Pusher(), middle)
     state = player.init(line, 10, 0)
     state.after_learned = after_learned
-    fell = Episode(np.array([[0.9], [1.1]]), np.array([[0.3]]), np.array([0.5]), reset=True, next_start=None)
+    fell = rf.Episode(np.array([[0.9], [1.1]]), np.array([[0.3]]), np.array([0.5]), reset=True, next_start=None)
     plan = player.plan(state, np.array([0.9]), 1.0)
-    state = player.update(state, Round(1, np.array([0.9]), 1.0, plan, episode=fell, cost_signal=1.0, exact=None))
+    state = player.update(state, rf.Round(1, np.array([0.9]), 1.0, plan, episode=fell, cost_signal=1.0, exact=None))
     assert state.charged == int(after_learned)
 
 
@@ -185,9 +182,9 @@ def test_a_run_goes_on_only_with_its_controller(tmp_path: Path) -> None:
     whole = learn(0.7, 150)
     file = tmp_path / "line.rfrun"
     learn(0.7, 150, path=file, max_resets=None, steps=900)
-    with pytest.raises(RunError, match="give it again"):
+    with pytest.raises(rf.RunError, match="give it again"):
         learn(0.7, 150, path=file, resume=True, controller=None)
-    with pytest.raises(RunError, match="explore=3, not 4"):
+    with pytest.raises(rf.RunError, match="explore=3, not 4"):
         learn(0.7, 150, path=file, resume=True, explore=4)
     again = learn(0.7, 150, path=file, resume=True)
     assert len(again) == 150
@@ -198,7 +195,7 @@ def test_a_run_goes_on_only_with_its_controller(tmp_path: Path) -> None:
 def test_a_file_alone_says_that_the_controller_acts(tmp_path: Path) -> None:
     file = tmp_path / "grid.rfrun"
     rf.learn("grid-v0", controller=lambda state: 0, explore=0, episodes=12, path=file)
-    with pytest.raises(RunError, match="The controller acts in this run"):
+    with pytest.raises(rf.RunError, match="The controller acts in this run"):
         _ = rf.load(file).policy
 
 
@@ -216,7 +213,7 @@ def test_a_file_alone_says_that_the_controller_acts(tmp_path: Path) -> None:
     ],
 )
 def test_bad_input_gets_one_sentence(options: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(InvalidInput, match=sentence):
+    with pytest.raises(rf.InvalidInput, match=sentence):
         rf.learn("grid-v0", episodes=5, **options)
 
 

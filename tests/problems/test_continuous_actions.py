@@ -15,14 +15,11 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput, RunError
 from resetfree.game.auto import choose
 from resetfree.game.capabilities import Partner, Suited
 from resetfree.players import discover
 from resetfree.players import requirements as suitability
 from resetfree.players.requirements import CHARGE, MACHINE
-from resetfree.problems.action_spaces import Box, Choices
-from resetfree.problems.contract import Policy
 from resetfree.problems.stepping import FunctionPolicy
 from resetfree.runs.recall import recall
 from resetfree.use import read_policy
@@ -36,7 +33,7 @@ def pendulum(**options: Any) -> Any:
 
 
 @dataclass
-class Controller(Policy):
+class Controller(rf.Policy):
     """a = clip(weight s + noise): a controller written by hand, or found by a player."""
 
     kind = "controller"
@@ -71,11 +68,11 @@ class HillClimbing(rf.PrimalPlayer[Climbed]):
     """Tries weights near the best ones so far, with Gaussian noise on every action."""
 
     name: ClassVar[str] = "hill-climbing"
-    action_spaces: ClassVar[tuple[type, ...]] = (Box,)
+    action_spaces: ClassVar[tuple[type, ...]] = (rf.Box,)
     noise: float = 0.3
 
     def init(self, problem: rf.Problem, episodes: int, seed: int) -> Climbed:
-        assert isinstance(problem.actions, Box)
+        assert isinstance(problem.actions, rf.Box)
         assert problem.low is not None
         bounds = np.array([problem.actions.low.ravel(), problem.actions.high.ravel()], dtype=np.float64)
         return Climbed(np.zeros((problem.actions.size, len(problem.low))), -np.inf, 0, bounds, seed)
@@ -101,7 +98,7 @@ class HillClimbing(rf.PrimalPlayer[Climbed]):
 
 def test_a_policy_written_by_hand_is_played() -> None:
     problem = pendulum()
-    assert isinstance(problem.actions, Box)
+    assert isinstance(problem.actions, rf.Box)
     assert (problem.actions.size, problem.n_uniforms) == (1, 20)
     episodes = list(rf.simulate(problem, by_hand(0.5), 6, seed=1))
     again = list(rf.simulate(pendulum(), by_hand(0.5), 6, seed=1))
@@ -130,12 +127,12 @@ def test_the_environment_gets_the_action_in_its_own_form() -> None:
 @pytest.mark.parametrize("bad", [np.array([2.1]), np.array([np.nan]), np.zeros(2), 0.5, np.array([1])], ids=str)
 def test_an_action_outside_the_box_is_refused(bad: Any) -> None:
     @dataclass
-    class Wild(Policy):
+    class Wild(rf.Policy):
         def act(self, h: int, s: Any, u: Any) -> Any:
             return bad
 
     with pytest.raises(
-        InvalidInput, match=r"An action of 'gym:Pendulum-v1' must be 1 number in \[-2, 2\]. Got .* at step 1"
+        rf.InvalidInput, match=r"An action of 'gym:Pendulum-v1' must be 1 number in \[-2, 2\]. Got .* at step 1"
     ):
         next(rf.simulate(pendulum(), Wild(), 1))
 
@@ -143,10 +140,10 @@ def test_an_action_outside_the_box_is_refused(bad: Any) -> None:
 def test_who_chooses_among_actions_cannot_play_a_box() -> None:
     problem = pendulum()
     for policy in (lambda h, s: np.ones(2) / 2, FunctionPolicy(lambda h, s: np.ones(2) / 2, "x", 2), np.zeros((20, 2))):
-        with pytest.raises(InvalidInput, match="must be a Policy whose 'act' gives 1 number in"):
+        with pytest.raises(rf.InvalidInput, match="must be a Policy whose 'act' gives 1 number in"):
             next(rf.simulate(problem, policy, 1))
     for primal in ("uniform", "stored-linear", "linear-ucb"):
-        with pytest.raises(InvalidInput) as refused:
+        with pytest.raises(rf.InvalidInput) as refused:
             rf.learn(pendulum(), primal, episodes=2)
         assert str(refused.value) == (
             f"The player '{primal}' must be given actions that are Choices. Got 'gym:Pendulum-v1', whose actions are "
@@ -154,9 +151,9 @@ def test_who_chooses_among_actions_cannot_play_a_box() -> None:
             "to choose from. Players that take them as they are: auto, mbpo, model-search, neural-search, ppo, sac, "
             "sac-lagrangian."
         )
-    with pytest.raises(InvalidInput, match="cannot be counted"):
+    with pytest.raises(rf.InvalidInput, match="cannot be counted"):
         _ = problem.n_actions
-    with pytest.raises(InvalidInput, match=r"must be given actions that are Box\. Got 'grid-v0'"):
+    with pytest.raises(rf.InvalidInput, match=r"must be given actions that are Box\. Got 'grid-v0'"):
         rf.learn("grid-v0", HillClimbing(), episodes=2)
 
 
@@ -178,7 +175,7 @@ def test_auto_searches_in_a_model_with_settings_for_machines(monkeypatch: pytest
 
 def machine(numbers: int, motors: int) -> Any:
     large = pendulum()
-    large.low, large.high, large.actions = np.zeros(numbers), np.ones(numbers), Box(np.zeros(motors), 1.0)
+    large.low, large.high, large.actions = np.zeros(numbers), np.ones(numbers), rf.Box(np.zeros(motors), 1.0)
     return large
 
 
@@ -230,7 +227,7 @@ def test_auto_says_what_to_do_where_nothing_plays_a_box() -> None:
         problem = pendulum()
         for name, value in changes.items():
             setattr(problem, name, value)
-        with pytest.raises(InvalidInput) as caught:
+        with pytest.raises(rf.InvalidInput) as caught:
             choose(problem, discover("primal"), bound_known=True)
         assert str(caught.value) == (
             "'auto' has no player for 'gym:Pendulum-v1', whose actions are 1 number in [-2, 2] and whose states are "
@@ -245,7 +242,7 @@ def test_auto_takes_a_player_that_says_that_a_box_suits_it_more() -> None:
         def suits(cls, problem: rf.Problem, *, bound_known: bool) -> Suited | None:
             """Whatever is a box."""
             partner = Partner("counting", "realised", {"eta": 2.0})
-            return Suited(5, "actions are a box", partner) if isinstance(problem.actions, Box) else None
+            return Suited(5, "actions are a box", partner) if isinstance(problem.actions, rf.Box) else None
 
     players = {**discover("primal"), "willing": Willing}
     found = choose(pendulum(), players, bound_known=False)
@@ -269,7 +266,7 @@ def test_a_player_with_gaussian_actions_learns_is_resumed_exported_and_evaluated
     assert whole.spec["n_actions"] is None
 
     policy = whole.policy
-    with pytest.raises(RunError, match="'hill-climbing'"):
+    with pytest.raises(rf.RunError, match="'hill-climbing'"):
         _ = rf.load(tmp_path / "whole.rfrun").policy
     alone = recall(rf.load(tmp_path / "whole.rfrun"), player=HillClimbing())  # the file tells the box
     again = read_policy(policy.export(tmp_path / "policy.npz"))
@@ -280,15 +277,15 @@ def test_a_player_with_gaussian_actions_learns_is_resumed_exported_and_evaluated
     assert gymnasium.make("Pendulum-v1").action_space.contains(policy.predict(x[0])[0])
     for other in (alone, again):
         assert np.array_equal(other.predict(x)[0], actions)
-        assert isinstance(other.actions, Box)
-    with pytest.raises(InvalidInput, match="Only a policy that chooses among actions has probabilities"):
+        assert isinstance(other.actions, rf.Box)
+    with pytest.raises(rf.InvalidInput, match="Only a policy that chooses among actions has probabilities"):
         again.probabilities(x[0])
 
     options = {key: value for key, value in OPTIONS.items() if key not in ("horizon", "actions")}
     on_env = again.evaluate(gymnasium.make("Pendulum-v1"), episodes=5, seed=1, **options)
     assert (on_env.episodes, on_env.horizon) == (5, 20)
     assert on_env.mean == policy.evaluate(pendulum(), episodes=5, seed=1).mean
-    with pytest.raises(InvalidInput, match=r"uncounted actions\. Got 'gym:Pendulum-v1' with 3"):
+    with pytest.raises(rf.InvalidInput, match=r"uncounted actions\. Got 'gym:Pendulum-v1' with 3"):
         again.evaluate(pendulum(actions=3), episodes=1)
 
 
@@ -307,7 +304,7 @@ def test_a_run_of_another_box_is_another_problem(tmp_path: Path) -> None:
 
     run(1.0)
     assert len(run(1.0, resume=True)) == 4
-    with pytest.raises(RunError, match="another problem"):
+    with pytest.raises(rf.RunError, match="another problem"):
         run(1.5, resume=True)
 
 
@@ -327,21 +324,21 @@ def test_a_spoiled_file_of_a_box_is_refused(how: str, tmp_path: Path) -> None:
     held = dict(np.load(file))
     change(held)
     np.savez(file, **held)
-    with pytest.raises(RunError) as said:
+    with pytest.raises(rf.RunError) as said:
         read_policy(file)
     assert why in str(said.value)
 
 
 def test_boxes_and_choices_are_checked() -> None:
     for low, high in ((1.0, 0.0), (0.0, np.inf), ([0.0, 0.0], [1.0, 1.0, 1.0]), ([], []), (np.nan, 1.0)):
-        with pytest.raises(InvalidInput, match="A Box must have finite bounds"):
-            Box(low, high)
-    with pytest.raises(InvalidInput, match="'n' of Choices"):
-        Choices(0)
-    with pytest.raises(InvalidInput, match=r"'values' of Choices must be 2\. Got 3"):
-        Choices(2, [1, 2, 3])
+        with pytest.raises(rf.InvalidInput, match="A Box must have finite bounds"):
+            rf.Box(low, high)
+    with pytest.raises(rf.InvalidInput, match="'n' of Choices"):
+        rf.Choices(0)
+    with pytest.raises(rf.InvalidInput, match=r"'values' of Choices must be 2\. Got 3"):
+        rf.Choices(2, [1, 2, 3])
     own = np.array([[-1, -2], [-3, -4]], dtype=np.float32)
-    box = Box(own, -own)
+    box = rf.Box(own, -own)
     assert box.native(np.arange(4.0) / 4).dtype == np.float32
     assert box.native(np.arange(4.0) / 4).shape == (2, 2)
     assert [box.n, box.size, box.n_uniforms] == [None, 4, 4]

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import resetfree as rf
-from resetfree.problems.action_spaces import Choices
 from resetfree.problems.blueprint import blueprint, fingerprint
 from resetfree.problems.world import find_world
 
@@ -57,7 +56,7 @@ def test_a_blueprint_keeps_what_the_description_says() -> None:
     assert told.observation == {"kind": "function-vector", "space": {"shape": [4]}}
     kept = blueprint(pole, np.zeros(2))
     assert kept["observation"] == told.observation
-    assert isinstance(pole.actions, Choices)
+    assert isinstance(pole.actions, rf.Choices)
     assert kept["actions"]["values"] == list(pole.actions) == [0, 1]
     counted = rf.from_gym("gym:CartPole-v1", states=9).description().observation
     assert counted == {"kind": "numbered", "count": 9, "space": {"shape": [4]}}

@@ -10,7 +10,6 @@ import pytest
 from tests.show.cli import commands
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput, UnknownName
 from resetfree.problems.world import find_world, full_name
 from resetfree.runs.file.ledger import Ledger
 from resetfree.studies.plan import read_plan
@@ -42,11 +41,11 @@ def test_an_environment_is_learned_on_as_it_is_and_stays_open() -> None:
 
 
 def test_arguments_of_an_environment_are_checked() -> None:
-    with gym.make("FrozenLake-v1") as env, pytest.raises(InvalidInput, match="given by its id takes options"):
+    with gym.make("FrozenLake-v1") as env, pytest.raises(rf.InvalidInput, match="given by its id takes options"):
         rf.learn(env, settings={"problem": {"map_name": "8x8"}})
-    with pytest.raises(InvalidInput, match=r"an environment, or a problem that is given by name, takes options"):
+    with pytest.raises(rf.InvalidInput, match=r"an environment, or a problem that is given by name, takes options"):
         find_world(rf.make("grid-v0"), {"slip": 0.1})
-    with pytest.raises(InvalidInput, match=r"'problem' must be a name, .* a gymnasium.Env"):
+    with pytest.raises(rf.InvalidInput, match=r"'problem' must be a name, .* a gymnasium.Env"):
         rf.learn(gym.Env)
 
 
@@ -57,9 +56,9 @@ def test_our_names_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_misspelt_id_names_the_nearest_of_both() -> None:
-    with pytest.raises(UnknownName, match="Did you mean 'CartPole-v1'"):
+    with pytest.raises(rf.UnknownName, match="Did you mean 'CartPole-v1'"):
         rf.learn("CartPol-v1")
-    with pytest.raises(UnknownName, match="Did you mean 'grid-v0'"):
+    with pytest.raises(rf.UnknownName, match="Did you mean 'grid-v0'"):
         rf.learn("grid-v1")
 
 

@@ -18,18 +18,17 @@ from tests.core.simulated_clock import Simulated
 from tests.problems.remote.machines_served import served
 
 import resetfree as rf
-from resetfree.core.errors import EnvironmentFailed, InvalidInput, Notice
+from resetfree.core.errors import EnvironmentFailed, Notice
 from resetfree.core.ticks import SECOND, Ticks
-from resetfree.problems.contract import Episode, Policy
-from resetfree.problems.paced import SILENT, Deadlines, Holding, rate_for, rollout_at_rate, safe_action
+from resetfree.problems.paced import SILENT, Holding, rate_for, rollout_at_rate, safe_action
 from resetfree.problems.stepping import SteppedProblem
 
 RATE, PERIOD = 100.0, SECOND // 100
-AT_RATE = Deadlines(RATE)
+AT_RATE = rf.Deadlines(RATE)
 
 
 @dataclass
-class Noisy(Policy):
+class Noisy(rf.Policy):
     """A point of a box that is drawn around zero."""
 
     size: int
@@ -61,7 +60,7 @@ def lockstep(folder: Path) -> Iterator[tuple[SteppedProblem, Any]]:
 def test_with_a_clock_that_is_never_late_an_episode_is_that_of_a_world_that_waits(
     made: Callable[[Path], Iterator[tuple[SteppedProblem, Any]]], tmp_path: Path
 ) -> None:
-    def played(at_rate: bool) -> list[Episode]:
+    def played(at_rate: bool) -> list[rf.Episode]:
         with contextmanager(made)(tmp_path) as (problem, policy):
             ticks = Ticks(RATE, clock=Simulated().clock)
             rng, start, found = np.random.default_rng(0), None, []
@@ -128,7 +127,7 @@ class Belt(gymnasium.Env[Any, Any]):
 
 
 @dataclass
-class Thinks(Policy):
+class Thinks(rf.Policy):
     """Takes so many ns for each of its first decisions; commands the number of the step, or another number."""
 
     world: Simulated
@@ -141,12 +140,12 @@ class Thinks(Policy):
         return np.array([float(h) / 10.0 if self.always is None else self.always])
 
 
-def play(env: Any, policy: Policy, horizon: int = 6, **deadlines: Any) -> tuple[Episode, Ticks, SteppedProblem]:
+def play(env: Any, policy: rf.Policy, horizon: int = 6, **deadlines: Any) -> tuple[rf.Episode, Ticks, SteppedProblem]:
     problem = rf.from_gym(env, horizon=horizon, name="belt", reset_when="terminated")
     ticks = Ticks(RATE, clock=env.unwrapped.world.clock)
     start = problem.perform_reset(0.5, "start")
     u = np.full(problem.n_uniforms, 0.5)
-    return rollout_at_rate(problem, policy, start, u, ticks, Deadlines(RATE, **deadlines)), ticks, problem
+    return rollout_at_rate(problem, policy, start, u, ticks, rf.Deadlines(RATE, **deadlines)), ticks, problem
 
 
 def test_commands_go_out_at_their_tick_and_their_result_is_read_at_the_next() -> None:
@@ -239,7 +238,7 @@ def test_whatever_fails_the_safe_action_is_sent_and_the_environment_is_left_as_i
         def act(self, h: int, s: Any, u: Any) -> Any:
             return np.array([99.0]) if h == 3 else super().act(h, s, u)
 
-    with pytest.raises(InvalidInput, match=r"An action of 'belt' must be .* Got \[99\.0\] at step 3"):
+    with pytest.raises(rf.InvalidInput, match=r"An action of 'belt' must be .* Got \[99\.0\] at step 3"):
         play(belt, Breaks(world))
     assert belt.sent[-1] == (2.0, 0.0)  # the middle
     assert "step" not in vars(belt)
@@ -257,7 +256,7 @@ def test_the_safe_action_goes_through_wrappers_of_actions() -> None:
 def test_between_episodes_the_safe_action_is_commanded_at_every_tick_unless_the_machine_is_held() -> None:
     belt = Belt(Simulated())
     problem = rf.from_gym(belt, name="belt", reset_when="terminated")
-    holding = Holding(problem, Deadlines(1000.0, safe=[2.0]))
+    holding = Holding(problem, rf.Deadlines(1000.0, safe=[2.0]))
     assert not holding.commanded
     until = time.monotonic() + 0.05
     while time.monotonic() < until:
@@ -267,7 +266,7 @@ def test_between_episodes_the_safe_action_is_commanded_at_every_tick_unless_the_
     assert {action for _, action in belt.sent} == {2.0}
     vars(belt).update(is_held=lambda: True, release=lambda: belt.sent.append((0.0, 99.0)))
     belt.sent.clear()
-    held = Holding(problem, Deadlines(1000.0, safe=[2.0]))
+    held = Holding(problem, rf.Deadlines(1000.0, safe=[2.0]))
     held.look()
     assert (belt.sent, held.commanded) == ([], False)
     held.release()
@@ -290,7 +289,7 @@ def test_no_policy_acts_on_sensors_from_before_a_wait() -> None:
     world = Simulated()
     belt = Belt(world)
     problem = rf.from_gym(belt, horizon=3, name="belt", reset_when="terminated")
-    ticks, deadlines = Ticks(RATE, clock=world.clock), Deadlines(RATE, safe=[5.0])
+    ticks, deadlines = Ticks(RATE, clock=world.clock), rf.Deadlines(RATE, safe=[5.0])
     start = problem.perform_reset(0.5, "start")
     world.now += 40 * PERIOD
     episode = rollout_at_rate(problem, Thinks(world), start, np.full(3, 0.5), ticks, deadlines, moved=True)
@@ -333,12 +332,12 @@ def test_rates_and_safe_actions_are_stated_or_found() -> None:
     belt = rf.from_gym(Belt(world), name="belt", reset_when="terminated")
     assert (rate_for(belt), rate_for(belt, 50), rate_for(belt, RATE)) == (RATE, 50.0, RATE)
     with pytest.raises(
-        InvalidInput, match=r"must be at most 100 Hz, at which sensors of 'belt' come\. Got 200 instead"
+        rf.InvalidInput, match=r"must be at most 100 Hz, at which sensors of 'belt' come\. Got 200 instead"
     ):
         rate_for(belt, 200.0)
     assert safe_action(belt).tolist() == [0.0]
     assert safe_action(belt, 2).tolist() == [2.0]
-    with pytest.raises(InvalidInput, match=r"The safe action of 'belt' must be 1 number in \[-10, 10\]\. Got 50"):
+    with pytest.raises(rf.InvalidInput, match=r"The safe action of 'belt' must be 1 number in \[-10, 10\]\. Got 50"):
         safe_action(belt, 50)
     belt.env.neutral = (3.0,)  # type: ignore[attr-defined]
     assert safe_action(belt).tolist() == [3.0]
@@ -346,7 +345,7 @@ def test_rates_and_safe_actions_are_stated_or_found() -> None:
     assert safe_action(listed) == 1
     cart = rf.from_gym("gym:CartPole-v1")
     assert safe_action(cart) == 0
-    with pytest.raises(InvalidInput, match="states no rate of its own: give one in Hz"):
+    with pytest.raises(rf.InvalidInput, match="states no rate of its own: give one in Hz"):
         rate_for(cart)
-    with pytest.raises(InvalidInput, match="'most_missed' must be a positive integer"):
-        Deadlines(RATE, most_missed=0)
+    with pytest.raises(rf.InvalidInput, match="'most_missed' must be a positive integer"):
+        rf.Deadlines(RATE, most_missed=0)

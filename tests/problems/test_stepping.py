@@ -10,10 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput
 from resetfree.players.model_based.linear_scores import LinearScores
-from resetfree.problems.action_spaces import ActionSpace, Box, Choices
-from resetfree.problems.contract import Policy, Problem
+from resetfree.problems.action_spaces import ActionSpace
 from resetfree.problems.finite.tabular_policy import LazyPolicy, TabularPolicy, as_policy
 from resetfree.problems.stepping import FunctionPolicy, Step, SteppedProblem, playable
 from resetfree.use import DeployedPolicy
@@ -44,7 +42,7 @@ class Recorder(SteppedProblem):
 
 
 @dataclass
-class Echo(Policy):
+class Echo(rf.Policy):
     """The chance that it is given."""
 
     def act(self, h: int, s: Any, u: Any) -> Any:
@@ -53,7 +51,7 @@ class Echo(Policy):
 
 def test_every_step_gets_the_chance_that_is_its_own() -> None:
     """Blocks of H numbers: two for an action of two numbers, two for the step; two are left for the end."""
-    problem = Recorder(Box([0.0, 0.0], [1.0, 1.0]))
+    problem = Recorder(rf.Box([0.0, 0.0], [1.0, 1.0]))
     assert problem.n_uniforms == 14
     u = np.arange(14) / 100
     episode = problem.rollout(Echo(), 0, u)
@@ -66,12 +64,12 @@ def test_every_step_gets_the_chance_that_is_its_own() -> None:
     assert episode.rewards.tolist() == [0.25, 0.5, 0.75]
     assert (episode.reset, episode.next_start) == (False, 3)
     assert np.isnan(episode.original_return)
-    with pytest.raises(InvalidInput, match=r"needs 14 uniforms\. Got 13"):
+    with pytest.raises(rf.InvalidInput, match=r"needs 14 uniforms\. Got 13"):
         problem.rollout(Echo(), 0, u[1:])
 
 
 def test_a_reset_ends_the_episode() -> None:
-    problem = Recorder(Choices(4), dies_at=2)
+    problem = Recorder(rf.Choices(4), dies_at=2)
     episode = problem.rollout(lambda h, s: np.full(4, 0.25), 0, np.full(11, 0.3))
     assert (episode.reset, episode.reset_at, episode.next_start) == (True, 3, 0)
     assert episode.actions.tolist() == [1, 1]
@@ -88,7 +86,7 @@ def test_every_form_of_a_policy_plays_the_same_episode() -> None:
             return rows[h, states]
 
     forms = (rows, TabularPolicy(rows), lambda h, s: rows[h - 1, s], Lazy((3, 4, 3)))
-    played = [Recorder(Choices(3), n_states=4).rollout(form, 0, u).actions.tolist() for form in forms]
+    played = [Recorder(rf.Choices(3), n_states=4).rollout(form, 0, u).actions.tolist() for form in forms]
     assert played == [played[0]] * 4
     assert len(set(played[0])) > 1
     mdp = rf.make("coin-chain-v0")
@@ -102,22 +100,22 @@ def test_every_form_of_a_policy_plays_the_same_episode() -> None:
 
 
 def test_what_is_no_policy_here_is_refused() -> None:
-    vectors, box = Recorder(Choices(2)), Recorder(Box(0.0, 1.0))
+    vectors, box = Recorder(rf.Choices(2)), Recorder(rf.Box(0.0, 1.0))
     for problem, policy, why in (
         (vectors, np.zeros((3, 2)), "must be a function"),
         (vectors, None, "Got NoneType"),
         (box, lambda h, s: [1.0], "must be a Policy whose 'act' gives 1 number in"),
         (box, TabularPolicy(np.ones((1, 1, 1))), "Got TabularPolicy"),
     ):
-        with pytest.raises(InvalidInput, match=why):
+        with pytest.raises(rf.InvalidInput, match=why):
             playable(policy, problem)
     for wrong in (2, -1, 0.0, None, np.array([1])):
 
-        class Wrong(Policy):
+        class Wrong(rf.Policy):
             def act(self, h: int, s: Any, u: Any, wrong: Any = wrong) -> Any:
                 return wrong
 
-        with pytest.raises(InvalidInput, match=r"An action of 'recorder' must be one of 0..1. Got .* at step 1"):
+        with pytest.raises(rf.InvalidInput, match=r"An action of 'recorder' must be one of 0..1. Got .* at step 1"):
             vectors.rollout(Wrong(), 0, np.zeros(11))
     assert not vectors.told
 
@@ -143,7 +141,7 @@ def test_the_mode_is_the_policy_without_chance() -> None:
 
 
 def test_a_problem_says_its_actions_in_either_way() -> None:
-    class Counted(Problem):
+    class Counted(rf.Problem):
         name, n_actions = "counted", 5
         n_uniforms = 0
 
@@ -151,13 +149,15 @@ def test_a_problem_says_its_actions_in_either_way() -> None:
         def rollout(self, policy: Any, start: Any, u: Any) -> Any: ...
 
     class Silent(Counted):
-        n_actions = Problem.n_actions
+        n_actions = rf.Problem.n_actions
 
-    assert isinstance(Counted().actions, Choices)
+    assert isinstance(Counted().actions, rf.Choices)
     assert Counted().actions.n == 5
-    assert Recorder(Choices(7)).n_actions == 7
-    with pytest.raises(InvalidInput, match=r"The actions of 'recorder' are 1 number in \[0, 1\] and cannot be counted"):
-        _ = Recorder(Box(0.0, 1.0)).n_actions
+    assert Recorder(rf.Choices(7)).n_actions == 7
+    with pytest.raises(
+        rf.InvalidInput, match=r"The actions of 'recorder' are 1 number in \[0, 1\] and cannot be counted"
+    ):
+        _ = Recorder(rf.Box(0.0, 1.0)).n_actions
     with pytest.raises(NotImplementedError, match="Silent must set 'actions'"):
         _ = Silent().actions
 
@@ -171,4 +171,4 @@ def test_a_problem_of_steps_is_no_environment() -> None:
     policy = DeployedPolicy(
         TabularPolicy(np.eye(2)[None, [0, 1, 0, 1]]), Sensor("number", count=4), np.arange(2), 3, {}
     )
-    assert policy.evaluate(Own(Choices(2), n_states=4), episodes=2).steps == 6
+    assert policy.evaluate(Own(rf.Choices(2), n_states=4), episodes=2).steps == 6

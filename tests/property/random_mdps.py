@@ -5,15 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree import FiniteMDP
+import resetfree as rf
 from resetfree.problems.finite.composed import with_contexts
 from resetfree.problems.finite.mdp import Boundary
-from resetfree.theory.assumptions import close
 
 Floats = NDArray[np.float64]
 
 
-def rough_mdp(seed: int) -> FiniteMDP:
+def rough_mdp(seed: int) -> rf.FiniteMDP:
     """Sparse random dynamics with some resets; nothing is promised about feasibility, except that it can be closed.
 
     State 0 can stay where it is at every step and in every context, so it is always a safe place to (re)start.
@@ -30,17 +29,17 @@ def rough_mdp(seed: int) -> FiniteMDP:
     return with_contexts(tasks, chain, start=int(rng.integers(n_contexts)))
 
 
-def closed_mdp(seed: int) -> FiniteMDP:
+def closed_mdp(seed: int) -> rf.FiniteMDP:
     """The same, closed: every start that can come about is feasible."""
-    return close(rough_mdp(seed))
+    return rf.close(rough_mdp(seed))
 
 
-def sparse_policy(mdp: FiniteMDP, rng: np.random.Generator, zeros: float = 0.5) -> Floats:
+def sparse_policy(mdp: rf.FiniteMDP, rng: np.random.Generator, zeros: float = 0.5) -> Floats:
     """[H, S, A] Dirichlet rows, of which a share of entries is exactly zero."""
     return _sparse_rows(rng, (mdp.horizon, mdp.n_states, mdp.n_actions), zeros)
 
 
-def _task(rng: np.random.Generator, n_states: int, n_actions: int, horizon: int, boundary: Boundary) -> FiniteMDP:
+def _task(rng: np.random.Generator, n_states: int, n_actions: int, horizon: int, boundary: Boundary) -> rf.FiniteMDP:
     layers, steps = (int(rng.choice([1, horizon])) for _ in range(2))
     transition = _sparse_rows(rng, (layers, n_states, n_actions, n_states), rng.uniform(0.2, 0.8))
     transition[:, 0, 0] = np.eye(n_states)[0]
@@ -51,7 +50,7 @@ def _task(rng: np.random.Generator, n_states: int, n_actions: int, horizon: int,
     homes[0] += 0.1
     end_reset = rng.random(n_states) < rng.choice([0.0, 0.0, 0.3])
     end_reset[0] = False
-    return FiniteMDP(
+    return rf.FiniteMDP(
         transition if layers > 1 else transition[0],
         reward if steps > 1 else reward[0],
         reset,

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from resetfree import FiniteMDP
+import resetfree as rf
 from resetfree.problems.finite.composed import with_contexts
 from resetfree.problems.finite.mdp import Boundary
 
@@ -61,7 +61,7 @@ class Pick:
 
 
 @st.composite
-def finite_problems(draw: st.DrawFn, boundaries: Sequence[Boundary] = BOUNDARIES) -> FiniteMDP:
+def finite_problems(draw: st.DrawFn, boundaries: Sequence[Boundary] = BOUNDARIES) -> rf.FiniteMDP:
     """1..6 states, 1..3 actions, 1..4 steps; stationary or not, with or without contexts and resets at the end."""
     pick = Pick(draw)
     n_contexts = pick.one([1, 1, 1, 2])
@@ -75,14 +75,14 @@ def finite_problems(draw: st.DrawFn, boundaries: Sequence[Boundary] = BOUNDARIES
 
 
 @st.composite
-def policies(draw: st.DrawFn, mdp: FiniteMDP) -> Floats:
+def policies(draw: st.DrawFn, mdp: rf.FiniteMDP) -> Floats:
     """A Markov policy [H, S, A] of fractions."""
     pick = Pick(draw)
     rows = [pick.distribution(mdp.n_actions) for _ in range(mdp.horizon * mdp.n_states)]
     return np.array(rows).reshape(mdp.horizon, mdp.n_states, mdp.n_actions)
 
 
-def _task(pick: Pick, n_states: int, n_actions: int, horizon: int, boundary: Boundary) -> FiniteMDP:
+def _task(pick: Pick, n_states: int, n_actions: int, horizon: int, boundary: Boundary) -> rf.FiniteMDP:
     reset = pick.array((n_states,), [0, 0, 1]) > 0
     if reset.all():
         reset[0] = False
@@ -94,7 +94,7 @@ def _task(pick: Pick, n_states: int, n_actions: int, horizon: int, boundary: Bou
         transition[:, :, 0] = np.eye(n_states)
         reward[:, :, 0] /= 8
     homes = np.flatnonzero(~reset).tolist()
-    return FiniteMDP(
+    return rf.FiniteMDP(
         transition if layers > 1 else transition[0],
         reward if steps > 1 else reward[0],
         reset,

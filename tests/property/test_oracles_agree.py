@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.property.strategies import Floats, exact, finite_problems, policies
 
-from resetfree import AssumptionViolated, FiniteMDP, evaluate, make, simulate, solve
+import resetfree as rf
 from resetfree.problems.finite.safety import safe_sets
 from resetfree.problems.finite.tabular_policy import random_policy
 from resetfree.theory.oracle.dynamic_programming import best_response, can_leave, can_reset
@@ -26,8 +26,8 @@ def close(left: float, right: float | Fraction, tolerance: float) -> bool:
 
 @exact(200)
 @given(mdp=finite_problems())
-def test_values_and_multipliers_are_those_of_rational_arithmetic(mdp: FiniteMDP) -> None:
-    answer, truth = solve(mdp), solve_exactly(mdp)
+def test_values_and_multipliers_are_those_of_rational_arithmetic(mdp: rf.FiniteMDP) -> None:
+    answer, truth = rf.solve(mdp), solve_exactly(mdp)
     assert answer.feasible.tolist() == truth.feasible
     for s in np.flatnonzero(answer.feasible):
         value, multiplier = truth.value[s], truth.lambda_hat[s]
@@ -41,7 +41,7 @@ def test_values_and_multipliers_are_those_of_rational_arithmetic(mdp: FiniteMDP)
 
 @exact(200)
 @given(mdp=finite_problems())
-def test_safe_actions_are_those_of_zero_reset_probability(mdp: FiniteMDP) -> None:
+def test_safe_actions_are_those_of_zero_reset_probability(mdp: rf.FiniteMDP) -> None:
     """What the support says of every step, computed as a number: Q_c = 0 where the least reset probability is 0."""
     safe, model, least = safe_sets(mdp), exact_model(mdp), solve_exactly(mdp, starts=[]).least_cost
     nothing = [Fraction(0)] * mdp.n_states
@@ -55,8 +55,8 @@ def test_safe_actions_are_those_of_zero_reset_probability(mdp: FiniteMDP) -> Non
 
 @exact(200)
 @given(mdp=finite_problems())
-def test_the_best_policy_is_worth_its_value_and_never_reset(mdp: FiniteMDP) -> None:
-    answer = solve(mdp)
+def test_the_best_policy_is_worth_its_value_and_never_reset(mdp: rf.FiniteMDP) -> None:
+    answer = rf.solve(mdp)
     v_r, v_c = evaluate_exactly(mdp, answer.policy)
     for s in np.flatnonzero(answer.feasible):
         assert v_c[s] == 0
@@ -67,12 +67,12 @@ def test_the_best_policy_is_worth_its_value_and_never_reset(mdp: FiniteMDP) -> N
 
 @exact(200)
 @given(mdp=finite_problems())
-def test_the_linear_program_agrees(mdp: FiniteMDP) -> None:
-    answer = solve(mdp)
+def test_the_linear_program_agrees(mdp: rf.FiniteMDP) -> None:
+    answer = rf.solve(mdp)
     for s in np.flatnonzero(~mdp.reset):
         start = np.eye(mdp.n_states)[s]
         if not answer.feasible[s]:
-            with pytest.raises(AssumptionViolated) as caught:
+            with pytest.raises(rf.AssumptionViolated) as caught:
                 best_value(mdp, start)
             assert caught.value.witness == s
             continue
@@ -82,8 +82,8 @@ def test_the_linear_program_agrees(mdp: FiniteMDP) -> None:
 
 @exact(200)
 @given(mdp=finite_problems())
-def test_a_mixture_of_starts_is_worth_the_mean(mdp: FiniteMDP) -> None:
-    answer = solve(mdp)
+def test_a_mixture_of_starts_is_worth_the_mean(mdp: rf.FiniteMDP) -> None:
+    answer = rf.solve(mdp)
     weights = answer.feasible / max(1, answer.feasible.sum())
     if answer.feasible.any():
         assert close(best_value(mdp, weights), float(weights @ np.nan_to_num(answer.value)), 1e-9)
@@ -91,9 +91,9 @@ def test_a_mixture_of_starts_is_worth_the_mean(mdp: FiniteMDP) -> None:
 
 @exact(200)
 @given(data=st.data(), mdp=finite_problems())
-def test_any_policy_is_worth_what_rational_arithmetic_says(data: st.DataObject, mdp: FiniteMDP) -> None:
+def test_any_policy_is_worth_what_rational_arithmetic_says(data: st.DataObject, mdp: rf.FiniteMDP) -> None:
     policy = data.draw(policies(mdp))
-    values, truth = evaluate(mdp, policy), evaluate_exactly(mdp, policy)
+    values, truth = rf.evaluate(mdp, policy), evaluate_exactly(mdp, policy)
     possible = can_reset(mdp, policy)
     for s in np.flatnonzero(~mdp.reset):
         assert close(values.v_r[s], truth.v_r[s], 1e-12)
@@ -103,9 +103,9 @@ def test_any_policy_is_worth_what_rational_arithmetic_says(data: st.DataObject, 
 
 @exact(200)
 @given(mdp=finite_problems())
-def test_the_multiplier_is_the_least(mdp: FiniteMDP) -> None:
+def test_the_multiplier_is_the_least(mdp: rf.FiniteMDP) -> None:
     """At lambda_hat no policy beats V* in V_r - y V_c; at any smaller y, even by a millionth, some policy does."""
-    answer, truth, model = solve(mdp), solve_exactly(mdp), exact_model(mdp)
+    answer, truth, model = rf.solve(mdp), solve_exactly(mdp), exact_model(mdp)
     for s in np.flatnonzero(answer.feasible):
         value, y = truth.value[s], truth.lambda_hat[s]
         assert value is not None
@@ -120,14 +120,14 @@ def test_the_multiplier_is_the_least(mdp: FiniteMDP) -> None:
             assert below.v_r[s] - less * below.v_c[s] > value
 
 
-def powers(mdp: FiniteMDP) -> Floats:
+def powers(mdp: rf.FiniteMDP) -> Floats:
     """p^10, renormalised."""
     t = mdp.transition
     raised = t.prob**10
     return np.asarray(raised / np.repeat(np.add.reduceat(raised, t.indptr[:-1]), np.diff(t.indptr)))
 
 
-def all_but_one_tiny(mdp: FiniteMDP, tiny: float) -> Floats:
+def all_but_one_tiny(mdp: rf.FiniteMDP, tiny: float) -> Floats:
     """Every row's first successor is as good as certain, the others have probability `tiny`."""
     prob = np.full(mdp.transition.nnz, tiny)
     prob[mdp.transition.indptr[:-1]] = 1.0
@@ -136,17 +136,17 @@ def all_but_one_tiny(mdp: FiniteMDP, tiny: float) -> Floats:
 
 @exact(200)
 @given(mdp=finite_problems())
-def test_safety_depends_on_the_support_alone(mdp: FiniteMDP) -> None:
-    answer = solve(mdp)
+def test_safety_depends_on_the_support_alone(mdp: rf.FiniteMDP) -> None:
+    answer = rf.solve(mdp)
     for prob in (powers(mdp), all_but_one_tiny(mdp, 1e-10), all_but_one_tiny(mdp, 1e-300), all_but_one_tiny(mdp, 0.0)):
-        other = solve(mdp.replace(transition=dataclasses.replace(mdp.transition, prob=prob)))
+        other = rf.solve(mdp.replace(transition=dataclasses.replace(mdp.transition, prob=prob)))
         assert np.array_equal(other.feasible, answer.feasible)
         assert np.array_equal(other.safe_actions, answer.safe_actions)
         assert (other.cost[other.feasible] == 0).all()
         assert not can_reset(other.mdp, other.policy)[other.feasible].any()
 
 
-def as_literal(mdp: FiniteMDP) -> FiniteMDP:
+def as_literal(mdp: rf.FiniteMDP) -> rf.FiniteMDP:
     """The literal reading with one more action that earns nothing."""
     t, h = mdp.transition, mdp.horizon
     layers = [t.matrix(0 if t.stationary else min(step, h - 1)) for step in range(h + 1)]
@@ -157,16 +157,16 @@ def as_literal(mdp: FiniteMDP) -> FiniteMDP:
 
 @exact(200)
 @given(mdp=finite_problems(boundaries=["physical"]), seed=st.integers(0, 2**32 - 1))
-def test_the_literal_reading_with_one_more_action_is_the_physical_one(mdp: FiniteMDP, seed: int) -> None:
+def test_the_literal_reading_with_one_more_action_is_the_physical_one(mdp: rf.FiniteMDP, seed: int) -> None:
     literal, horizon = as_literal(mdp), mdp.horizon
-    answer, other = solve(mdp), solve(literal)
+    answer, other = rf.solve(mdp), rf.solve(literal)
     assert np.array_equal(answer.feasible, other.feasible)
     assert np.array_equal(answer.value, other.value, equal_nan=True)
     assert np.array_equal(answer.lambda_hat, other.lambda_hat, equal_nan=True)
     assert np.array_equal(answer.safe_actions, other.safe_actions[:horizon])
     rng = np.random.default_rng(seed)
     policy = random_policy(literal, rng)
-    assert all(map(np.array_equal, evaluate(mdp, policy[:horizon]), evaluate(literal, policy)))
+    assert all(map(np.array_equal, rf.evaluate(mdp, policy[:horizon]), rf.evaluate(literal, policy)))
     for start in np.flatnonzero(~mdp.reset).tolist():
         u = rng.random((3, horizon + 1))
         rest = rng.random(2)
@@ -180,11 +180,11 @@ def test_the_literal_reading_with_one_more_action_is_the_physical_one(mdp: Finit
 
 @exact(200)
 @given(mdp=finite_problems(), seed=st.integers(0, 2**32 - 1))
-def test_episodes_do_what_the_problem_says(mdp: FiniteMDP, seed: int) -> None:
+def test_episodes_do_what_the_problem_says(mdp: rf.FiniteMDP, seed: int) -> None:
     """Possible transitions, the rewards of the table, and a reset where and only where one is due."""
     rng = np.random.default_rng(seed)
     starts = rng.choice(np.flatnonzero(~mdp.reset), size=8).tolist()
-    for e in simulate(mdp.problem(), random_policy(mdp, rng), len(starts), seed=seed, starts=starts):
+    for e in rf.simulate(mdp.problem(), random_policy(mdp, rng), len(starts), seed=seed, starts=starts):
         moves = len(e.states) - 1
         assert moves == len(e.actions) - (0 if e.reset or mdp.boundary == "physical" else 1)
         for h, (s, a, reward) in enumerate(zip(e.states, e.actions, e.rewards, strict=False)):
@@ -201,12 +201,12 @@ def test_episodes_do_what_the_problem_says(mdp: FiniteMDP, seed: int) -> None:
 
 def test_means_of_episodes_are_the_values() -> None:
     """By Hoeffding each of the two bounds fails with probability 1e-6 at most, over the choice of the seed."""
-    mdp, n = make("grid-v0"), 20_000
+    mdp, n = rf.make("grid-v0"), 20_000
     policy = random_policy(mdp, np.random.default_rng(0), concentration=2.0)
     start = 11
-    runs = list(simulate(mdp.problem(), policy, n, seed=1, starts=[start] * n))
+    runs = list(rf.simulate(mdp.problem(), policy, n, seed=1, starts=[start] * n))
     width = np.sqrt(np.log(2 / 1e-6) / (2 * n))
-    values = evaluate(mdp, policy)
+    values = rf.evaluate(mdp, policy)
     assert abs(np.mean([e.reset for e in runs]) - values.v_c[start]) <= width
     assert abs(np.mean([e.total_reward for e in runs]) - values.v_r[start]) <= mdp.horizon * width
     assert 0.1 < values.v_c[start] < 0.95

@@ -11,13 +11,11 @@ from numpy.typing import NDArray
 from tests.property.random_mdps import closed_mdp, rough_mdp, sparse_policy
 from tests.property.strategies import exact, finite_problems
 
-from resetfree import FiniteMDP, evaluate, solve
+import resetfree as rf
 from resetfree.problems.finite.tabular_policy import random_policy
-from resetfree.theory.assumptions import check, close, feasibility, reachable_starts
-from resetfree.theory.oracle.dynamic_programming import Solution
+from resetfree.theory.assumptions import feasibility, reachable_starts
 from resetfree.theory.regret import Rounds, dual_regret, exact_rounds, primal_regret, regret, resets
 from resetfree.theory.theorems import (
-    certify_problem,
     least_multiplier,
     reduction,
     regret_equivalence,
@@ -31,7 +29,7 @@ from resetfree.theory.theorems import (
 seeds = st.integers(0, 2**32 - 1)
 
 
-def play(mdp: FiniteMDP, solution: Solution, seed: int, n: int = 12) -> Rounds:
+def play(mdp: rf.FiniteMDP, solution: rf.Solution, seed: int, n: int = 12) -> Rounds:
     """Any policies, multipliers and feasible starts: the theorems ask for nothing else."""
     rng = np.random.default_rng(seed)
     policies = [(sparse_policy if k % 2 else random_policy)(mdp, rng) for k in range(n)]
@@ -40,7 +38,7 @@ def play(mdp: FiniteMDP, solution: Solution, seed: int, n: int = 12) -> Rounds:
     return exact_rounds(mdp, policies, rng.exponential(3.0, size=n) * rng.integers(0, 2, size=n), starts)
 
 
-def unsafe_ends(mdp: FiniteMDP, starts: set[int]) -> dict[int, set[int]]:
+def unsafe_ends(mdp: rf.FiniteMDP, starts: set[int]) -> dict[int, set[int]]:
     """Where episodes from each start can end without a reset, by walking every path of the dense model."""
     result = {}
     for start in starts:
@@ -88,13 +86,13 @@ def test_reachable_starts_are_those_of_walking_every_path(seed: int) -> None:
 @given(seed=seeds)
 def test_closing_repairs_every_problem(seed: int) -> None:
     mdp = rough_mdp(seed)
-    repaired = close(mdp)
+    repaired = rf.close(mdp)
     assert feasibility(repaired).holds
-    assert bool(check(repaired))
+    assert bool(rf.check(repaired))
     finding = feasibility(mdp)
     if not finding.holds:
         assert finding.witness is not None
-        assert not solve(mdp, starts=[]).feasible[finding.witness]
+        assert not rf.solve(mdp, starts=[]).feasible[finding.witness]
         assert mdp.state_names[finding.witness] in finding.sentence
 
 
@@ -102,7 +100,7 @@ def test_closing_repairs_every_problem(seed: int) -> None:
 @given(seed=seeds)
 def test_the_saddle_point_is_shared_and_least(seed: int) -> None:
     mdp = closed_mdp(seed)
-    solution = solve(mdp)
+    solution = rf.solve(mdp)
     for certificate in [
         *shared_saddle_point(mdp, solution), *second_saddle_point(mdp, solution), least_multiplier(mdp, solution),
     ]:  # fmt: skip
@@ -111,8 +109,8 @@ def test_the_saddle_point_is_shared_and_least(seed: int) -> None:
 
 @exact(100)
 @given(mdp=finite_problems())
-def test_the_statements_hold_on_problems_of_small_fractions(mdp: FiniteMDP) -> None:
-    for certificate in certify_problem(mdp):
+def test_the_statements_hold_on_problems_of_small_fractions(mdp: rf.FiniteMDP) -> None:
+    for certificate in rf.certify_problem(mdp):
         assert certificate.holds, certificate
 
 
@@ -121,10 +119,10 @@ def test_the_statements_hold_on_problems_of_small_fractions(mdp: FiniteMDP) -> N
 def test_no_sampled_policy_beats_the_maximum_over_all(seed: int) -> None:
     """The maximum in the saddle-point certificate is over ALL policies: sampled ones must stay below it."""
     mdp = closed_mdp(seed)
-    solution, rng = solve(mdp), np.random.default_rng(seed)
+    solution, rng = rf.solve(mdp), np.random.default_rng(seed)
     s = solution.feasible
     for _ in range(5):
-        values = evaluate(mdp, sparse_policy(mdp, rng))
+        values = rf.evaluate(mdp, sparse_policy(mdp, rng))
         gain = values.v_r - solution.lambda_hat * values.v_c - solution.value
         assert gain[s].max() <= 1e-9 * mdp.horizon
 
@@ -133,7 +131,7 @@ def test_no_sampled_policy_beats_the_maximum_over_all(seed: int) -> None:
 @given(seed=seeds)
 def test_half_the_multiplier_fails(seed: int) -> None:
     mdp = closed_mdp(seed)
-    solution = solve(mdp)
+    solution = rf.solve(mdp)
     hat = solution.lambda_hat
     assert saddle_point(mdp, np.nan_to_num(hat), solution).holds
     if np.nanmax(hat) > 1e-3:
@@ -144,7 +142,7 @@ def test_half_the_multiplier_fails(seed: int) -> None:
 @given(seed=seeds)
 def test_a_multiplier_that_is_too_large_is_not_called_least(seed: int) -> None:
     mdp = closed_mdp(seed)
-    solution = solve(mdp)
+    solution = rf.solve(mdp)
     if np.nanmax(solution.lambda_hat) > 1e-3:
         solution.__dict__["lambda_hat"] = solution.lambda_hat * 1.5
         assert not least_multiplier(mdp, solution).holds
@@ -154,7 +152,7 @@ def test_a_multiplier_that_is_too_large_is_not_called_least(seed: int) -> None:
 @given(seed=seeds)
 def test_the_reduction_holds_for_any_rounds(seed: int) -> None:
     mdp = closed_mdp(seed)
-    solution = solve(mdp)
+    solution = rf.solve(mdp)
     rounds = play(mdp, solution, seed)
     certificates = reduction(rounds, solution)
     assert len(certificates) >= 6
@@ -167,7 +165,7 @@ def test_the_reduction_holds_for_any_rounds(seed: int) -> None:
 def test_the_identities_are_exact(seed: int) -> None:
     """R_p + R_d(0) = Regret and R_p + R_d(lambda*) = Regret + sum lambda* V_c, without any tolerance of ours."""
     mdp = closed_mdp(seed)
-    solution = solve(mdp)
+    solution = rf.solve(mdp)
     rounds = play(mdp, solution, seed)
     star = solution.lambda_star[rounds.s1]
     scale = 1e-9 * len(rounds) * (1 + np.abs(star).max())
@@ -184,7 +182,7 @@ def test_the_identities_are_exact(seed: int) -> None:
 @given(seed=seeds)
 def test_a_fixed_penalty_bounds_the_resets(seed: int) -> None:
     mdp = closed_mdp(seed)
-    solution = solve(mdp)
+    solution = rf.solve(mdp)
     rounds = play(mdp, solution, seed)
     largest = float(np.nanmax(solution.lambda_hat))
     fixed = Rounds(rounds.s1, np.full(len(rounds), largest + 0.5), rounds.v_r, rounds.v_c)
@@ -200,7 +198,7 @@ def test_a_fixed_penalty_bounds_the_resets(seed: int) -> None:
 @given(seed=seeds)
 def test_restricted_policies_are_the_reset_free_ones(seed: int) -> None:
     mdp = closed_mdp(seed)
-    solution, rng = solve(mdp, starts=[]), np.random.default_rng(seed)
+    solution, rng = rf.solve(mdp, starts=[]), np.random.default_rng(seed)
     allowed = solution.safe_actions.astype(np.float64)
     inside = sparse_policy(mdp, rng) * allowed + np.where(allowed.any(axis=2, keepdims=True), 1e-3 * allowed, 1.0)
     inside /= inside.sum(axis=2, keepdims=True)
@@ -219,7 +217,7 @@ def test_restricted_policies_are_the_reset_free_ones(seed: int) -> None:
 @given(seed=seeds)
 def test_regret_is_a_comparison_with_one_policy(seed: int) -> None:
     mdp = closed_mdp(seed)
-    solution = solve(mdp, starts=[])
+    solution = rf.solve(mdp, starts=[])
     starts: NDArray[np.int64] = np.random.default_rng(seed).choice(np.flatnonzero(solution.feasible), size=9)
     certificate = regret_equivalence(mdp, starts, solution)
     assert certificate.holds, certificate

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import resetfree as rf
-from resetfree.problems.operators import OperatorReset
 
 CASES: dict[str, dict[str, Any]] = {
     "a simulation": {"problem": "grid-v0", "primal": "linear-ucb", "dual": "projected-gradient", "seed": 5},
@@ -71,7 +70,7 @@ def main() -> None:
         page.safe = played  # all of them are saved before an operator is asked
         return ""
 
-    more: dict[str, Any] = {"operator": OperatorReset(answer)} if case == "an operator" else {}
+    more: dict[str, Any] = {"operator": rf.OperatorReset(answer)} if case == "an operator" else {}
     rf.learn(path=file, episodes=episodes, callbacks=[after], **more, **CASES[case])
 
 

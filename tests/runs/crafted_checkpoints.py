@@ -24,10 +24,8 @@ from tests.players.neural.small_networks import SMALL
 from tests.runs.forging import rechain
 
 import resetfree as rf
-from resetfree.core.errors import ResetFreeError
 from resetfree.core.state import pack
 from resetfree.players import discover
-from resetfree.problems.contract import Episode
 from resetfree.runs.file.recorded import EpisodeBuffer, unpacked
 from resetfree.runs.file.runfile import connect, read_checkpoint
 from resetfree.runs.recall import recall
@@ -110,7 +108,7 @@ def make(path: Path, asked: dict[str, Any]) -> None:
         rf.learn(**asked, path=path, episodes=FIRST + THEN, progress=end)
     except Enough:
         return
-    except ResetFreeError:  # it needs a bound on the multipliers
+    except rf.ResetFreeError:  # it needs a bound on the multipliers
         make(path, {**asked, "B": 5.0})
 
 
@@ -152,7 +150,7 @@ def spoiled_episodes(file: Path) -> Iterator[tuple[str, str, tuple[Any, ...]]]:
     for i, array in enumerate(parts):
         for how, other in spoiled(array):
             waiting = EpisodeBuffer()
-            waiting.add(Episode(*parts[:i], other, *parts[i + 1 :], False, None))  # type: ignore[arg-type, call-arg]
+            waiting.add(rf.Episode(*parts[:i], other, *parts[i + 1 :], False, None))  # type: ignore[arg-type, call-arg]
             ((form, data),) = zip(*waiting.take(), strict=True)
             yield f"episode part {i} {how}", "UPDATE transitions SET form = ?, data = ? WHERE k = 5", (form, data)
     yield "no episode", "DELETE FROM transitions WHERE k = ?", (5,)
@@ -180,7 +178,7 @@ def attempt(path: Path, asked: dict[str, Any]) -> list[str]:
     for use in (file_alone, with_problem, resume):
         try:
             use()
-        except ResetFreeError as error:
+        except rf.ResetFreeError as error:
             if "\n" in str(error):
                 wrong.append(f"{use.__name__}: {error}")
         except Exception as error:  # what a user would see as a traceback

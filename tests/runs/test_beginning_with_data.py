@@ -12,17 +12,15 @@ import numpy as np
 import pytest
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput, RunError
 from resetfree.game.capabilities import LearnsFromEpisodes
 from resetfree.players import discover
-from resetfree.problems.action_spaces import Choices
 from resetfree.problems.tanh_policy import TanhChoice
 from resetfree.runs.data.dataset_loading import gather
 from resetfree.runs.replay_whole import whole_run
 from resetfree.show.cli import main
 
 ABLE = [name for name, cls in discover("primal").items() if isinstance(cls, LearnsFromEpisodes)]
-COUNTING = [name for name in ABLE if Choices in discover("primal")[name].action_spaces and name != "model-search"]
+COUNTING = [name for name in ABLE if rf.Choices in discover("primal")[name].action_spaces and name != "model-search"]
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +106,7 @@ def test_players_replay_and_resume_without_the_old_file(name: str, old: rf.Run, 
 
 def test_others_refuse_with_the_players_that_can(old: rf.Run) -> None:
     with pytest.raises(
-        InvalidInput, match=r"'politex' cannot learn .* Players that can: .*support-elimination, ucbvi\."
+        rf.InvalidInput, match=r"'politex' cannot learn .* Players that can: .*support-elimination, ucbvi\."
     ):
         rf.learn("pits-v0", "politex", episodes=3, data=old)
 
@@ -191,7 +189,7 @@ def test_a_finite_environment_knows_its_reset_state() -> None:
     ids=["number", "empty", "list", "file", "no end", "size", "action", "reward", "state", "key", "length"],
 )
 def test_bad_data_are_refused_in_one_sentence(data: Any, sentence: str) -> None:
-    with pytest.raises(InvalidInput, match=sentence):
+    with pytest.raises(rf.InvalidInput, match=sentence):
         gather(data, rf.from_gym("gym:CartPole-v1", horizon=8))
 
 
@@ -205,12 +203,12 @@ NO_NUMBERS |= {"matrix": np.zeros((2, 2)), "words": np.full((3, 1), "x")}
 @pytest.mark.parametrize("part", EPISODE)
 @pytest.mark.parametrize("bad", NO_NUMBERS)
 def test_parts_of_an_episode_are_refused_in_one_sentence(part: str, bad: str) -> None:
-    with pytest.raises(InvalidInput, match=r"^[^\n]*data[^\n]*\.$"):
+    with pytest.raises(rf.InvalidInput, match=r"^[^\n]*data[^\n]*\.$"):
         gather({**EPISODE, part: NO_NUMBERS[bad]}, rf.make("grid-v0").problem())
 
 
 def test_numbers_of_states_are_not_rounded() -> None:
-    with pytest.raises(InvalidInput, match="The observations of the data must be integers"):
+    with pytest.raises(rf.InvalidInput, match="The observations of the data must be integers"):
         gather({**EPISODE, "observations": [8, 8.5, 8]}, rf.make("grid-v0").problem())
 
 
@@ -225,17 +223,17 @@ def test_data_by_name_can_be_joined_with_an_old_run(tmp_path: Path) -> None:
 
 
 def test_data_of_another_problem_are_refused(old: rf.Run, tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="The data do not fit 'grid-v0'"):
+    with pytest.raises(rf.InvalidInput, match="The data do not fit 'grid-v0'"):
         rf.learn("grid-v0", "support-elimination", episodes=2, data=old, path=tmp_path / "a.rfrun")
     assert not (tmp_path / "a.rfrun").exists()
-    with pytest.raises(InvalidInput, match="numbered as they appear"):
+    with pytest.raises(rf.InvalidInput, match="numbered as they appear"):
         gather(old, rf.from_gym("gym:CartPole-v1", horizon=8, states=50))
 
 
 def test_data_in_a_file_are_untrusted(old: rf.Run, tmp_path: Path) -> None:
     path = tmp_path / "a.rfrun"
     rf.learn("pits-v0", "support-elimination", episodes=5, path=path, data=old)
-    with pytest.raises(RunError, match="began with other data"):
+    with pytest.raises(rf.RunError, match="began with other data"):
         rf.learn("pits-v0", "support-elimination", episodes=6, path=path, resume=True, data=[old, old])
     assert len(rf.learn("pits-v0", "support-elimination", episodes=6, path=path, resume=True, data=old)) == 6
     connection = sqlite3.connect(path)
@@ -246,7 +244,7 @@ def test_data_in_a_file_are_untrusted(old: rf.Run, tmp_path: Path) -> None:
     ):
         connection.execute(statement)
         connection.commit()
-        with pytest.raises(RunError, match="is damaged or was not written by resetfree"):
+        with pytest.raises(rf.RunError, match="is damaged or was not written by resetfree"):
             rf.learn("pits-v0", "support-elimination", episodes=9, path=path, resume=True)
     connection.close()
 
@@ -269,12 +267,12 @@ def test_an_old_policy_is_played_first_where_the_player_can(tmp_path: Path) -> N
     other = rf.learn(longer, "stored-linear", episodes=1, start_from=first, B=5.0)
     assert (other.spec["data"]["policy"], other.spec["data"]["episodes"]) == (False, 15)
     with pytest.raises(
-        InvalidInput, match=r"'stored-linear' cannot begin with a policy\. Players that can: model-search"
+        rf.InvalidInput, match=r"'stored-linear' cannot begin with a policy\. Players that can: model-search"
     ):
         rf.learn(longer, "stored-linear", episodes=1, start_from=first, from_what="both", B=5.0)
-    with pytest.raises(InvalidInput, match="'from_what' of learn must be one of data, policy, both"):
+    with pytest.raises(rf.InvalidInput, match="'from_what' of learn must be one of data, policy, both"):
         rf.learn(longer, start_from=first, from_what="all", episodes=1)
-    with pytest.raises(InvalidInput, match="needs a 'start_from'"):
+    with pytest.raises(rf.InvalidInput, match="needs a 'start_from'"):
         rf.learn("grid-v0", from_what="data", episodes=1)
 
 

@@ -12,7 +12,6 @@ import pytest
 from tests.show.cli import commands
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput, UnknownName
 from resetfree.runs.file.ledger import read
 from resetfree.runs.file.newfile import Ending
 
@@ -40,12 +39,12 @@ def test_true_or_a_text_ends_the_run_saved_and_resumable(tmp_path: Path) -> None
 
 def test_only_these_answers_are_taken(tmp_path: Path) -> None:
     for bad in (7, "", [1]):
-        with pytest.raises(InvalidInput, match="True or a reason to end the run"):
+        with pytest.raises(rf.InvalidInput, match="True or a reason to end the run"):
             rf.learn("grid-v0", episodes=5, callbacks=[lambda now: bad], path=tmp_path / "a.rfrun", overwrite=True)  # noqa: B023
     assert len(rf.learn("grid-v0", episodes=5, callbacks=[lambda now: np.bool_(False)])) == 5
     refused: tuple[Any, ...] = (3, "print", [1], print, range(10**12), np.array(None))
     for bad in refused:
-        with pytest.raises(InvalidInput, match="'callbacks' of learn must be a list of functions"):
+        with pytest.raises(rf.InvalidInput, match="'callbacks' of learn must be a list of functions"):
             rf.learn("grid-v0", episodes=5, callbacks=bad)
 
 
@@ -120,10 +119,10 @@ def test_time_is_a_budget_over_all_sessions(tmp_path: Path) -> None:
 
 
 def test_budgets_are_checked_before_the_start(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match=r"at most episodes x horizon = 80. Got 81 .* at least episodes=11"):
+    with pytest.raises(rf.InvalidInput, match=r"at most episodes x horizon = 80. Got 81 .* at least episodes=11"):
         rf.learn("grid-v0", episodes=10, steps=81)
     for name, bad in (("steps", 0), ("steps", 1.5), ("seconds", 0), ("seconds", "long"), ("seconds", float("nan"))):
-        with pytest.raises(InvalidInput, match=f"'{name}' of a run must be"):
+        with pytest.raises(rf.InvalidInput, match=f"'{name}' of a run must be"):
             rf.learn("grid-v0", path=tmp_path / "a.rfrun", **{name: bad})  # type: ignore[arg-type]
     assert not (tmp_path / "a.rfrun").exists()
 
@@ -144,15 +143,15 @@ def test_stop_when_knows_its_columns_and_its_aim() -> None:
     run = rf.learn("grid-v0", episodes=500, seed=2, callbacks=[rf.StopWhen("reward", at_least=2.3, at_most=9, over=20)])
     means = np.convolve(run.columns["reward"], np.ones(20) / 20, "valid")
     assert means[-1] >= 2.3 > means[:-1].max()
-    with pytest.raises(UnknownName, match="Did you mean 'reward'"):
+    with pytest.raises(rf.UnknownName, match="Did you mean 'reward'"):
         rf.StopWhen("rewards", at_least=1)
-    with pytest.raises(InvalidInput, match="give at_least="):
+    with pytest.raises(rf.InvalidInput, match="give at_least="):
         rf.StopWhen("reward")
-    with pytest.raises(InvalidInput, match="'over' of StopWhen must be an integer from 1 to"):
+    with pytest.raises(rf.InvalidInput, match="'over' of StopWhen must be an integer from 1 to"):
         rf.StopWhen("reward", at_least=1, over=10**30)
-    with pytest.raises(InvalidInput, match="must be a list of functions"):
+    with pytest.raises(rf.InvalidInput, match="must be a list of functions"):
         rf.learn("grid-v0", episodes=5, callbacks=[rf.StopWhen])
-    with pytest.raises(InvalidInput, match="'progress' of learn must be a function"):
+    with pytest.raises(rf.InvalidInput, match="'progress' of learn must be a function"):
         rf.learn("grid-v0", episodes=5, progress=dict)  # type: ignore[arg-type]
 
 
@@ -210,7 +209,7 @@ def test_a_good_evaluation_ends_the_run_and_another_place_may_be_named() -> None
 def test_a_machine_whose_resets_a_person_performs_is_not_copied(tmp_path: Path) -> None:
     file = tmp_path / "a.rfrun"
     person = rf.OperatorReset(lambda request: "done")
-    with pytest.raises(InvalidInput, match=r"performed by an operator, so it is not copied: .* on="):
+    with pytest.raises(rf.InvalidInput, match=r"performed by an operator, so it is not copied: .* on="):
         rf.learn("FrozenLake-v1", path=file, operator=person, callbacks=[rf.EvaluateEvery(5)], settings=LAKE)
     assert not file.exists()
 

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 import resetfree as rf
-from resetfree.problems.contract import Episode
 from resetfree.runs.changed_dynamics import ALARM, Bets, FiniteWatch, VectorWatch, watch_for
 
 GRID = rf.make("grid-v0").problem()
 
 
-def lives(seed: int, *, slip: float = 0.0, episodes: int = 40, shift: int = 0) -> list[Episode]:
+def lives(seed: int, *, slip: float = 0.0, episodes: int = 40, shift: int = 0) -> list[rf.Episode]:
     """Random walks on a ring of 12 states with 5 actions: action a moves by a + shift, or one further by a slip."""
     rng, found = np.random.default_rng(seed), []
     for _ in range(episodes):
@@ -22,11 +21,11 @@ def lives(seed: int, *, slip: float = 0.0, episodes: int = 40, shift: int = 0) -
         states = [int(rng.integers(12))]
         for a in actions:
             states.append(int((states[-1] + a + shift + (rng.random() < slip)) % 12))
-        found.append(Episode(np.array(states), actions, np.zeros(10), False, None))
+        found.append(rf.Episode(np.array(states), actions, np.zeros(10), False, None))
     return found
 
 
-def motions(seed: int, *, gain: float = 1.0, episodes: int = 30) -> list[Episode]:
+def motions(seed: int, *, gain: float = 1.0, episodes: int = 30) -> list[rf.Episode]:
     """A damped point that is pushed, with noise."""
     rng, found = np.random.default_rng(seed), []
     for _ in range(episodes):
@@ -34,7 +33,7 @@ def motions(seed: int, *, gain: float = 1.0, episodes: int = 30) -> list[Episode
         for (push,) in actions:
             x, v = states[-1]
             states.append(np.array([x + 0.1 * v, 0.95 * v - 0.05 * x + 0.1 * gain * push]) + rng.normal(0, 0.01, 2))
-        found.append(Episode(np.array(states), actions, np.zeros(20), False, None))
+        found.append(rf.Episode(np.array(states), actions, np.zeros(20), False, None))
     return found
 
 
@@ -50,11 +49,11 @@ class Point(rf.Problem):
     def first_start(self, u: float) -> Any:
         raise AssertionError
 
-    def rollout(self, policy: Any, start: Any, u: Any) -> Episode:
+    def rollout(self, policy: Any, start: Any, u: Any) -> rf.Episode:
         raise AssertionError
 
 
-def alarms(watch: Any, episodes: list[Episode]) -> list[str]:
+def alarms(watch: Any, episodes: list[rf.Episode]) -> list[str]:
     return [found for one in episodes if (found := watch(one))]
 
 

@@ -23,8 +23,6 @@ from tests.killing import ROOT
 from tests.runs.copy_writer import CASES, Page
 
 import resetfree as rf
-from resetfree.core.errors import RunError
-from resetfree.problems.operators import OperatorReset
 from resetfree.runs.file.ledger import read
 from resetfree.runs.file.newfile import Contents, copy_run
 from resetfree.runs.file.runfile import connect
@@ -94,9 +92,9 @@ def judge(original: Contents, target: Path, safe: int, case: str, *, whole: bool
         k = len(read(target).columns["k"])
         upto = original.episodes if whole else min(k + AHEAD, original.episodes)
         steps = int(original.columns["steps"][:upto].sum())
-        more: dict[str, Any] = {"operator": OperatorReset(lambda _: "")} if case == "an operator" else {}
+        more: dict[str, Any] = {"operator": rf.OperatorReset(lambda _: "")} if case == "an operator" else {}
         run = rf.learn(path=target, resume=True, episodes=original.episodes, steps=max(steps, 1), **more, **CASES[case])
-    except RunError as error:
+    except rf.RunError as error:
         return "refused" if "\n" not in str(error) and len(str(error)) < 500 else f"refused at length: {error}"
     if k < safe:
         return f"lost: it has {k} of {safe} rounds"
@@ -131,9 +129,9 @@ def test_a_log_older_than_its_file_is_refused(tmp_path: Path) -> None:
             shutil.copy(f"{file}{ending}", f"{copied}{ending}")
 
     rf.learn("grid-v0", "linear-ucb", episodes=100, path=file, callbacks=[look])
-    with pytest.raises(RunError, match=r"older log, 'copy\.rfrun-wal'.*resetfree copy"):
+    with pytest.raises(rf.RunError, match=r"older log, 'copy\.rfrun-wal'.*resetfree copy"):
         rf.learn("grid-v0", "linear-ucb", episodes=100, path=copied, resume=True)
-    with pytest.raises(RunError, match="older log"):
+    with pytest.raises(rf.RunError, match="older log"):
         rf.load(copied)
     Path(f"{copied}-wal").unlink()
     assert len(rf.load(copied)) == 61

@@ -14,7 +14,6 @@ import pytest
 from tests.runs.forging import forge
 
 import resetfree as rf
-from resetfree.core.errors import ResetFreeError, RunError
 from resetfree.runs.file import digest
 from resetfree.runs.file.ledger import Ledger, read
 from resetfree.show.cli import main
@@ -96,9 +95,9 @@ def test_an_edit_shows_and_is_named(file: Path, statement: str, wrong: int | Non
         assert found.lhs == wrong
     if where is not None:
         assert found.witness == where
-    with pytest.raises(RunError, match=r"damaged or edited after it was written: .* does not fit its digest"):
+    with pytest.raises(rf.RunError, match=r"damaged or edited after it was written: .* does not fit its digest"):
         rf.load(file).policy  # noqa: B018
-    with Ledger.reopen(file) as ledger, pytest.raises(RunError, match="does not fit its digest"):
+    with Ledger.reopen(file) as ledger, pytest.raises(rf.RunError, match="does not fit its digest"):
         ledger.newest()
 
 
@@ -175,7 +174,7 @@ def test_the_bytes_of_a_round_survive_sqlite(kind: str, tmp_path: Path) -> None:
 def test_an_older_format_is_refused_with_a_sentence(file: Path) -> None:
     edit(file, "PRAGMA user_version = 2")
     with pytest.raises(
-        RunError, match=r"has format 2, which holds no transitions.* reads format 3.* Make the run again"
+        rf.RunError, match=r"has format 2, which holds no transitions.* reads format 3.* Make the run again"
     ):
         rf.load(file)
 
@@ -219,7 +218,7 @@ def test_no_damaged_file_passes_as_whole(made: Path, tmp_path: Path) -> None:
         part.write_bytes(damaged)
         try:
             whole = read(part).fit.whole
-        except ResetFreeError:
+        except rf.ResetFreeError:
             refused += 1
             continue
         unfit += not whole

@@ -15,7 +15,6 @@ import pandas as pd
 import pytest
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput, NotCertifiable
 from resetfree.problems.blueprint import fingerprint, model_from, plain_model
 from resetfree.runs.file.ledger import Ledger
 
@@ -102,7 +101,7 @@ def test_a_table_of_pandas_has_every_column(run: rf.Run, monkeypatch: pytest.Mon
         return honest(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", without_pandas)
-    with pytest.raises(InvalidInput, match="pip install pandas"):
+    with pytest.raises(rf.InvalidInput, match="pip install pandas"):
         run.to_pandas()
 
 
@@ -137,7 +136,7 @@ def test_a_large_table_is_not_kept_and_a_registered_one_neither(tmp_path: Path) 
     large = rf.make("pits-v0", n=80).replace(name="mine")
     assert plain_model(large.problem()) is None
     rf.learn(large, "uniform", B=1.0, episodes=2, path=tmp_path / "a.rfrun")
-    with pytest.raises(NotCertifiable, match="no oracle"):
+    with pytest.raises(rf.NotCertifiable, match="no oracle"):
         _ = rf.load(tmp_path / "a.rfrun").regret
 
 

@@ -12,10 +12,8 @@ import numpy as np
 import pytest
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput, RunError
 from resetfree.game.contract import depends_on_length
 from resetfree.players import discover, make_player
-from resetfree.problems.action_spaces import Choices
 from resetfree.runs.file.ledger import read, read_spec_of
 from resetfree.runs.replay_whole import whole_run
 from resetfree.show.cli import main
@@ -28,7 +26,7 @@ from resetfree.theory.certificates import RATES
 PLANNED, WANTED = 12, 20
 VECTORS = {name for name, cls in discover("primal").items() if cls.vectors_only} | {"stored-linear"}
 PLAYERS = [
-    *(("primal", name) for name, cls in discover("primal").items() if Choices in cls.action_spaces),
+    *(("primal", name) for name, cls in discover("primal").items() if rf.Choices in cls.action_spaces),
     *(("dual", name) for name in discover("dual")),
 ]
 
@@ -132,9 +130,11 @@ def test_fewer_episodes_are_refused_and_none_are_those_of_the_file(tmp_path: Pat
     rf.learn("grid-v0", episodes=30, path=path)
     rf.learn("grid-v0", episodes=40, path=path, resume=True)
     for fewer in (39, 30, 5):
-        with pytest.raises(RunError, match=f"has 40 episodes, of which 40 are played: .* 40 or more, not for {fewer}"):
+        with pytest.raises(
+            rf.RunError, match=f"has 40 episodes, of which 40 are played: .* 40 or more, not for {fewer}"
+        ):
             rf.learn("grid-v0", episodes=fewer, path=path, resume=True)
-    with pytest.raises(InvalidInput, match="'episodes' of a run must be"):
+    with pytest.raises(rf.InvalidInput, match="'episodes' of a run must be"):
         rf.learn("grid-v0", episodes=0, path=path, resume=True)
     assert len(rf.learn("grid-v0", path=path, resume=True)) == 40
     assert len(rf.learn("grid-v0", path=path, episodes=41, resume=True)) == 41
@@ -158,12 +158,12 @@ def test_an_extension_that_a_file_forges_is_refused(tmp_path: Path) -> None:
     ):
         connection.execute("UPDATE meta SET json = ? WHERE key = 'extended'", (text,))
         connection.commit()
-        with pytest.raises(RunError, match="is damaged or was not written by resetfree"):
+        with pytest.raises(rf.RunError, match="is damaged or was not written by resetfree"):
             rf.load(path)
     connection.execute("UPDATE meta SET json = ? WHERE key = 'extended'", ('{"episodes": 50}',))
     connection.commit()
     connection.close()
-    with pytest.raises(RunError, match="its meta does not fit its digest"):
+    with pytest.raises(rf.RunError, match="its meta does not fit its digest"):
         rf.learn("grid-v0", episodes=50, path=path, resume=True)
 
 
@@ -222,5 +222,5 @@ def test_a_run_that_is_resumed_without_a_seed_has_that_of_its_file(tmp_path: Pat
     whole = rf.learn("grid-v0", "ucbvi", episodes=3, seed=7, path=tmp_path / "b.rfrun")
     assert (len(again), again.spec["seed"]) == (5, 7)
     assert np.array_equal(again.columns["s1"][:3], whole.columns["s1"])
-    with pytest.raises(RunError, match="seed"):
+    with pytest.raises(rf.RunError, match="seed"):
         rf.learn("grid-v0", "ucbvi", episodes=5, resume=True, path=path, seed=0)

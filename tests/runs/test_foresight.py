@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import resetfree as rf
-from resetfree.game.contract import Plan, Prediction
+from resetfree.game.contract import Prediction
 from resetfree.players import discover
 from resetfree.players.tabular.references import BestResponse
 from resetfree.runs.foresight import MEANT, foresight
@@ -24,7 +24,7 @@ class Inverted(BestResponse):
 
     name: ClassVar[str] = "inverted"
 
-    def plan(self, state: Any, s1: Any, lam: float) -> Plan:
+    def plan(self, state: Any, s1: Any, lam: float) -> rf.Plan:
         plan = super().plan(state, s1, lam)
         return plan._replace(v_c=1.0 - plan.v_c)
 
@@ -35,7 +35,7 @@ class Confident(BestResponse):
     name: ClassVar[str] = "confident"
     prediction: ClassVar[Prediction] = "high"
 
-    def plan(self, state: Any, s1: Any, lam: float) -> Plan:
+    def plan(self, state: Any, s1: Any, lam: float) -> rf.Plan:
         return super().plan(state, s1, lam)._replace(v_c=0.0)
 
 

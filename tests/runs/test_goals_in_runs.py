@@ -14,7 +14,7 @@ from gymnasium import spaces
 from tests.runs.forging import forge
 
 import resetfree as rf
-from resetfree.core.errors import Notice, RunError
+from resetfree.core.errors import Notice
 from resetfree.problems.operators import Answer, Request
 from resetfree.runs.file.recorded import COLUMNS
 from resetfree.runs.trusted_options import trusted_options
@@ -146,7 +146,7 @@ def test_goals_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
         forge_goals = f"UPDATE rounds SET goals = {wrong} WHERE k = 3"
         with sqlite3.connect(file) as connection:
             connection.execute(forge_goals)
-        with pytest.raises(RunError, match="is damaged or was not written by resetfree"):
+        with pytest.raises(rf.RunError, match="is damaged or was not written by resetfree"):
             rf.load(file)
 
 

@@ -21,7 +21,6 @@ from tests.runs import crafted_checkpoints
 from tests.runs.forging import forge
 
 import resetfree as rf
-from resetfree.core.errors import RunError
 from resetfree.core.state import pack, unpack
 from resetfree.runs.file.runfile import decode_start
 from resetfree.use import read_policy
@@ -96,7 +95,7 @@ def test_arrays_that_are_none_are_a_value_error(name: str, tmp_path: Path) -> No
         unpack(ARRAYS[name])
     path = tmp_path / "policy.npz"
     path.write_bytes(ARRAYS[name])
-    with pytest.raises(RunError, match="is not a policy file of resetfree, or is damaged"):
+    with pytest.raises(rf.RunError, match="is not a policy file of resetfree, or is damaged"):
         read_policy(path)
 
 

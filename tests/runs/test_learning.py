@@ -18,10 +18,8 @@ from tests.killing import run_driver
 from tests.runs.forging import forge
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput, NotCertifiable, RunError, UnknownName
-from resetfree.game.contract import Plan, PrimalPlayer, Round
 from resetfree.game.loop import Game
-from resetfree.problems.contract import Episode, Problem, State
+from resetfree.problems.contract import State
 from resetfree.runs.file import ledger, newfile
 from resetfree.runs.file.ledger import read
 
@@ -47,7 +45,7 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class Chatty(PrimalPlayer[Memory]):
+class Chatty(rf.PrimalPlayer[Memory]):
     """Plays at random by what it has seen; breaks in the middle of an update when it is told to."""
 
     name: ClassVar[str] = "chatty"
@@ -55,13 +53,13 @@ class Chatty(PrimalPlayer[Memory]):
     breaks_at: int = -1
     breaks_with: Any = field(default=RuntimeError)
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> Memory:
+    def init(self, problem: rf.Problem, episodes: int, seed: int) -> Memory:
         return Memory(np.full(problem.n_actions, 1.0 / problem.n_actions))
 
-    def plan(self, state: Memory, s1: State, lam: float) -> Plan:
-        return Plan(lambda h, s: state.w, 0.5, float(state.w[0]))
+    def plan(self, state: Memory, s1: State, lam: float) -> rf.Plan:
+        return rf.Plan(lambda h, s: state.w, 0.5, float(state.w[0]))
 
-    def update(self, state: Memory, round: Round) -> Memory:
+    def update(self, state: Memory, round: rf.Round) -> Memory:
         state.w[int(round.episode.actions[0])] += 0.01
         if round.k == self.breaks_at:
             raise self.breaks_with("half a round")
@@ -70,7 +68,7 @@ class Chatty(PrimalPlayer[Memory]):
         return state
 
 
-class Walk(Problem):
+class Walk(rf.Problem):
     """Starts are arrays, and there is no model behind it."""
 
     name, horizon, n_actions, n_states, stationary = "walk", 2, 3, None, True
@@ -83,10 +81,10 @@ class Walk(Problem):
     def first_start(self, u: float) -> State:
         return np.array([u, 0.0])
 
-    def rollout(self, policy: Any, start: State, u: NDArray[np.float64]) -> Episode:
+    def rollout(self, policy: Any, start: State, u: NDArray[np.float64]) -> rf.Episode:
         action = int(np.searchsorted(np.cumsum(policy(1, start)), u[0]))
         end = start + np.array([0.1, -0.1]) * action
-        return Episode(np.stack([start, end]), np.array([action]), np.array([0.1 * action]), bool(u[0] > 0.9), end)
+        return rf.Episode(np.stack([start, end]), np.array([action]), np.array([0.1 * action]), bool(u[0] > 0.9), end)
 
 
 def rows(path: Path) -> str:
@@ -98,8 +96,8 @@ def rows(path: Path) -> str:
     return repr((found, left))
 
 
-def stop_at(*rounds: int, error: Callable[[], BaseException]) -> Callable[[Game, Round], None]:
-    def progress(game: Game, this: Round) -> None:
+def stop_at(*rounds: int, error: Callable[[], BaseException]) -> Callable[[Game, rf.Round], None]:
+    def progress(game: Game, this: rf.Round) -> None:
         if this.k in rounds:
             raise error()
 
@@ -174,7 +172,7 @@ def test_half_a_round_is_never_kept(breaks_with: type[BaseException], tmp_path: 
 def test_ctrl_c_ends_after_the_round_saves_and_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "a.rfrun"
 
-    def interrupt(game: Game, this: Round) -> None:
+    def interrupt(game: Game, this: rf.Round) -> None:
         if this.k == 17:
             signal.raise_signal(signal.SIGINT)
 
@@ -192,7 +190,7 @@ def test_ctrl_c_ends_after_the_round_saves_and_goes_on(tmp_path: Path) -> None:
 
 
 def test_a_second_ctrl_c_does_not_wait(tmp_path: Path) -> None:
-    def twice(game: Game, this: Round) -> None:
+    def twice(game: Game, this: rf.Round) -> None:
         if this.k == 9:
             signal.raise_signal(signal.SIGINT)
             signal.raise_signal(signal.SIGINT)
@@ -204,7 +202,7 @@ def test_a_second_ctrl_c_does_not_wait(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_in_the_last_round_is_too_late() -> None:
-    def interrupt(game: Game, this: Round) -> None:
+    def interrupt(game: Game, this: rf.Round) -> None:
         if this.k == 20:
             signal.raise_signal(signal.SIGINT)
 
@@ -254,7 +252,7 @@ def test_a_full_disk_loses_nothing_that_was_saved(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(ledger, "open_writer", small)
     players = {"primal": "uniform", "dual": "projected-gradient"}
     asked: dict[str, Any] = {**players, "episodes": 6000, "path": path, "checkpoint_every": 0.001}
-    with pytest.raises(RunError, match="the disk is full"):
+    with pytest.raises(rf.RunError, match="the disk is full"):
         learn("grid-v0", **asked)
     monkeypatch.undo()
     saved = rf.load(path)
@@ -292,9 +290,9 @@ def test_what_differs_is_refused_with_what_differs(tmp_path: Path) -> None:
         ({"problem": rf.make("grid-v0", slip=0.1)}, r"holds a run of another problem \('grid-v0'"),
         ({"problem": "pits-v0"}, "holds a run of another problem"),
     ):
-        with pytest.raises(RunError, match=sentence):
+        with pytest.raises(rf.RunError, match=sentence):
             learn(resume=True, **{**asked, **change})
-    with pytest.raises(RunError, match="exists"):
+    with pytest.raises(rf.RunError, match="exists"):
         learn(**asked)
     assert len(learn(resume=True, **asked)) == 40
     assert len(learn(overwrite=True, **{**asked, "episodes": 30})) == 30
@@ -310,7 +308,7 @@ def test_a_checkpoint_of_another_version_of_a_player_is_refused(tmp_path: Path) 
             (old,) = connection.execute(f"SELECT {column} FROM checkpoints").fetchone()
             connection.execute(f"UPDATE checkpoints SET {column} = ?", (value,))
             connection.commit()
-            with pytest.raises(RunError, match=r"does not fit|is damaged"):
+            with pytest.raises(rf.RunError, match=r"does not fit|is damaged"):
                 learn("grid-v0", episodes=40, path=path, resume=True)
             connection.execute(f"UPDATE checkpoints SET {column} = ?", (old,))
             connection.commit()
@@ -355,7 +353,7 @@ def test_problems_come_in_any_form() -> None:
     assert other.spec["fingerprint"] != runs[0].spec["fingerprint"]
     assert runs[0].mdp is None
     assert runs[0].columns["s1"].dtype == np.float64
-    with pytest.raises(NotCertifiable, match="has no oracle"):
+    with pytest.raises(rf.NotCertifiable, match="has no oracle"):
         _ = runs[0].regret
 
 
@@ -383,7 +381,7 @@ def test_load_makes_registered_problems_again_and_imports_nothing(
     again = rf.load(other, problem=name)
     assert again.mdp is not None
     assert again.mdp.horizon == 3
-    with pytest.raises(RunError, match="holds a run of another problem"):
+    with pytest.raises(rf.RunError, match="holds a run of another problem"):
         rf.load(other, problem=rf.make("grid-v0"))
 
     connection = sqlite3.connect(path)
@@ -403,37 +401,37 @@ def test_own_models_are_known_again(tmp_path: Path) -> None:
 
 
 BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
-    ({"problem": "grid-v1"}, UnknownName, "Did you mean 'grid-v0'"),
-    ({"problem": 7}, InvalidInput, "Got int instead"),
-    ({"problem": rf.make("grid-v0"), "settings": {"problem": {"slip": 0.1}}}, InvalidInput, "given by name"),
-    ({"primal": "linear-ucd"}, UnknownName, "Did you mean 'linear-ucb'"),
-    ({"primal": Memory(np.zeros(1))}, InvalidInput, "Got Memory instead"),
-    ({"episodes": 0}, InvalidInput, "'episodes' of a run must be an integer from 1 to 1000000000000. Got 0"),
-    ({"episodes": True}, InvalidInput, "Got True instead"),
-    ({"seed": -1}, InvalidInput, "'seed' of a run must be an integer from 0. Got -1"),
-    ({"feedback": "loud"}, UnknownName, "There is no feedback 'loud'"),
-    ({"settings": {"primals": {}}}, UnknownName, "Did you mean 'primal'"),
-    ({"settings": {"primal": {"scales": 1}}}, UnknownName, "Did you mean 'scale'"),
-    ({"settings": {"primal": {"scale": "wide"}}}, InvalidInput, "instead"),
+    ({"problem": "grid-v1"}, rf.UnknownName, "Did you mean 'grid-v0'"),
+    ({"problem": 7}, rf.InvalidInput, "Got int instead"),
+    ({"problem": rf.make("grid-v0"), "settings": {"problem": {"slip": 0.1}}}, rf.InvalidInput, "given by name"),
+    ({"primal": "linear-ucd"}, rf.UnknownName, "Did you mean 'linear-ucb'"),
+    ({"primal": Memory(np.zeros(1))}, rf.InvalidInput, "Got Memory instead"),
+    ({"episodes": 0}, rf.InvalidInput, "'episodes' of a run must be an integer from 1 to 1000000000000. Got 0"),
+    ({"episodes": True}, rf.InvalidInput, "Got True instead"),
+    ({"seed": -1}, rf.InvalidInput, "'seed' of a run must be an integer from 0. Got -1"),
+    ({"feedback": "loud"}, rf.UnknownName, "There is no feedback 'loud'"),
+    ({"settings": {"primals": {}}}, rf.UnknownName, "Did you mean 'primal'"),
+    ({"settings": {"primal": {"scales": 1}}}, rf.UnknownName, "Did you mean 'scale'"),
+    ({"settings": {"primal": {"scale": "wide"}}}, rf.InvalidInput, "instead"),
     (
         {"settings": {"primal": {"lagged": 1}}},
-        InvalidInput,
+        rf.InvalidInput,
         "'lagged' of linear-ucb must be True or False",
     ),
-    ({"primal": Chatty(), "settings": {"primal": {"b": 1}}}, UnknownName, "setting of primal player 'chatty' 'b'"),
-    ({"B": -1.0}, InvalidInput, "must be a finite number that is not negative. Got -1"),
-    ({"B": 3.0, "primal": "uniform", "dual": "counting"}, InvalidInput, "No player here takes the bound B"),
-    ({"problem": "gym:CartPole-v1", "primal": "uniform"}, InvalidInput, "'projected-gradient' needs a bound B"),
-    ({"problem": "gym:CartPole-v1", "B": 1.0}, NotCertifiable, "needs a finite problem"),
-    ({"problem": "gym:CartPole-v1", "dual": "counting"}, NotCertifiable, "needs a finite problem"),
+    ({"primal": Chatty(), "settings": {"primal": {"b": 1}}}, rf.UnknownName, "setting of primal player 'chatty' 'b'"),
+    ({"B": -1.0}, rf.InvalidInput, "must be a finite number that is not negative. Got -1"),
+    ({"B": 3.0, "primal": "uniform", "dual": "counting"}, rf.InvalidInput, "No player here takes the bound B"),
+    ({"problem": "gym:CartPole-v1", "primal": "uniform"}, rf.InvalidInput, "'projected-gradient' needs a bound B"),
+    ({"problem": "gym:CartPole-v1", "B": 1.0}, rf.NotCertifiable, "needs a finite problem"),
+    ({"problem": "gym:CartPole-v1", "dual": "counting"}, rf.NotCertifiable, "needs a finite problem"),
     (
         {"problem": "continuous-linear-v0", "primal": "uniform", "dual": "counting", "feedback": "exact"},
-        NotCertifiable,
+        rf.NotCertifiable,
         "'exact' needs an oracle",
     ),
-    ({"resume": True}, InvalidInput, "Only a run in a file"),
-    ({"resume": True, "overwrite": True, "path": "x"}, InvalidInput, "either resumed or overwritten"),
-    ({"resume": True, "path": "no_such.rfrun"}, RunError, "There is no run file 'no_such.rfrun'"),
+    ({"resume": True}, rf.InvalidInput, "Only a run in a file"),
+    ({"resume": True, "overwrite": True, "path": "x"}, rf.InvalidInput, "either resumed or overwritten"),
+    ({"resume": True, "path": "no_such.rfrun"}, rf.RunError, "There is no run file 'no_such.rfrun'"),
 ]
 
 
@@ -472,13 +470,13 @@ class Hoarder(Chatty):
 
     name: ClassVar[str] = "hoarder"
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> Any:
+    def init(self, problem: rf.Problem, episodes: int, seed: int) -> Any:
         return Secret(np.array([object()]))
 
 
 def test_a_run_that_cannot_begin_leaves_no_file(tmp_path: Path) -> None:
     path = tmp_path / "a.rfrun"
-    with pytest.raises(InvalidInput, match=r"Got object in 'primal\.box' instead"):
+    with pytest.raises(rf.InvalidInput, match=r"Got object in 'primal\.box' instead"):
         learn(Walk(), Hoarder(), "counting", path=path)
     with pytest.raises(RuntimeError, match="half a round"):
         learn(Walk(), Chatty(breaks_at=1), "counting", path=path)
@@ -495,9 +493,11 @@ def test_a_run_that_cannot_begin_leaves_no_file(tmp_path: Path) -> None:
 )
 def test_an_option_of_the_problem_is_told_where_it_goes(problem: Any, way: str) -> None:
     options: Any = {"horizon": 50}
-    with pytest.raises(InvalidInput, match=rf"The 'horizon' is part of the problem, and no argument of learn: .*{way}"):
+    with pytest.raises(
+        rf.InvalidInput, match=rf"The 'horizon' is part of the problem, and no argument of learn: .*{way}"
+    ):
         rf.learn(problem, **options)
-    with pytest.raises(UnknownName, match="Did you mean 'episodes'"):
+    with pytest.raises(rf.UnknownName, match="Did you mean 'episodes'"):
         rf.learn(problem, **{"episode": 5})  # type: ignore[arg-type]
 
 

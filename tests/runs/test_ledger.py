@@ -20,8 +20,6 @@ from tests.runs.forging import forge
 
 import resetfree as rf
 from resetfree.core import state
-from resetfree.core.errors import InvalidInput, RunError
-from resetfree.problems.contract import Episode
 from resetfree.runs.file import ledger, runfile
 from resetfree.runs.file.ledger import Ledger
 from resetfree.runs.file.runfile import Checkpoint
@@ -40,9 +38,9 @@ def row(k: int) -> tuple[Any, ...]:
     return (k, 3, 0.1 * k, 1 / k, 0.5, float("nan"), 0.5, float("inf"), k % 2, 8, 4, None, None, None)
 
 
-def episode(k: int) -> Episode:
+def episode(k: int) -> rf.Episode:
     states = np.array([3, 300 * k, 4])
-    return Episode(states, np.array([k, 1]), np.array([0.5, -0.0]), bool(k % 2), 4)
+    return rf.Episode(states, np.array([k, 1]), np.array([0.5, -0.0]), bool(k % 2), 4)
 
 
 def checkpoint(k: int) -> Checkpoint:
@@ -193,9 +191,9 @@ def test_a_second_writer_is_refused_until_the_first_is_gone(file: Path, tmp_path
     other_name.symlink_to(file)
     with Ledger.reopen(file):
         for path in (file, other_name):
-            with pytest.raises(RunError, match=r"is being written by another process \(\d+\)\. Wait"):
+            with pytest.raises(rf.RunError, match=r"is being written by another process \(\d+\)\. Wait"):
                 Ledger.reopen(path)
-            with pytest.raises(RunError, match="is being written by another process"):
+            with pytest.raises(rf.RunError, match="is being written by another process"):
                 Ledger.create(path, SPEC, overwrite=True)
     Ledger.reopen(file).close()
     (tmp_path / "a.rfrun.lock").touch()  # left by a killed process: it locks nothing
@@ -205,7 +203,7 @@ def test_a_second_writer_is_refused_until_the_first_is_gone(file: Path, tmp_path
 
 def test_an_existing_file_is_only_replaced_when_asked(file: Path, tmp_path: Path) -> None:
     before = file.read_bytes()
-    with pytest.raises(RunError, match=r"\(resume=True\), replace it \(overwrite=True\) or name another"):
+    with pytest.raises(rf.RunError, match=r"\(resume=True\), replace it \(overwrite=True\) or name another"):
         Ledger.create(file, SPEC)
     assert file.read_bytes() == before
     Path(f"{file}-wal").write_bytes(b"a log of the old file")
@@ -213,12 +211,12 @@ def test_an_existing_file_is_only_replaced_when_asked(file: Path, tmp_path: Path
     assert len(ledger.read(file).columns["k"]) == 0
     letter = tmp_path / "letter.txt"
     letter.write_text("Dear Sir or Madam, " * 20)
-    with pytest.raises(RunError, match="is not a run file"):
+    with pytest.raises(rf.RunError, match="is not a run file"):
         Ledger.create(letter, SPEC, overwrite=True)
     assert letter.read_text().startswith("Dear")
-    with pytest.raises(RunError, match="Got the folder"):
+    with pytest.raises(rf.RunError, match="Got the folder"):
         Ledger.create(tmp_path, SPEC, overwrite=True)
-    with pytest.raises(RunError, match="must lie in a folder"):
+    with pytest.raises(rf.RunError, match="must lie in a folder"):
         Ledger.create(letter / "a.rfrun", SPEC)
 
 
@@ -234,20 +232,20 @@ def test_a_crash_while_it_is_created_leaves_nothing_in_the_way(tmp_path: Path) -
 
 def test_foreign_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "b.rfrun"
-    with pytest.raises(RunError, match="There is no run file"):
+    with pytest.raises(rf.RunError, match="There is no run file"):
         ledger.read(path)
     for data in (b"", b"x", b"\x89PNG" + bytes(200)):
         path.write_bytes(data)
-        with pytest.raises(RunError, match="is not a run file of resetfree"):
+        with pytest.raises(rf.RunError, match="is not a run file of resetfree"):
             ledger.read(path)
     path.unlink()
     tamper(path, "CREATE TABLE rounds (k)")
-    with pytest.raises(RunError, match="is a SQLite database, but not a run file"):
+    with pytest.raises(rf.RunError, match="is a SQLite database, but not a run file"):
         ledger.read(path)
-    with pytest.raises(RunError, match="but not a run file"):
+    with pytest.raises(rf.RunError, match="but not a run file"):
         Ledger.reopen(path)
     assert not Path(f"{path}.lock").exists()
-    with pytest.raises(RunError, match="cannot be read"):
+    with pytest.raises(rf.RunError, match="cannot be read"):
         ledger.read(tmp_path)
 
 
@@ -263,14 +261,14 @@ def test_foreign_files_are_refused(tmp_path: Path) -> None:
 def test_a_file_with_other_tables_is_refused(file: Path, statement: str) -> None:
     tamper(file, statement)
     for use in (ledger.read, Ledger.reopen):
-        with pytest.raises(RunError, match="it has other tables"):
+        with pytest.raises(rf.RunError, match="it has other tables"):
             use(file)
 
 
 def test_a_newer_format_is_refused(file: Path) -> None:
     tamper(file, "PRAGMA user_version = 4")
     for use in (ledger.read, Ledger.reopen, ledger.read_spec_of):
-        with pytest.raises(RunError, match=r"has format 4, .* reads format 3\. Install a newer one\."):
+        with pytest.raises(rf.RunError, match=r"has format 4, .* reads format 3\. Install a newer one\."):
             use(file)
 
 
@@ -287,9 +285,9 @@ def test_a_newer_format_is_refused(file: Path) -> None:
 )
 def test_a_stranger_s_spec_is_checked(file: Path, change: dict[str, Any], sentence: str) -> None:
     tamper(file, "UPDATE spec SET json = ?", values=(json.dumps(SPEC | change),))
-    with pytest.raises(RunError, match=sentence):
+    with pytest.raises(rf.RunError, match=sentence):
         ledger.read(file)
-    with pytest.raises(RunError, match=sentence):
+    with pytest.raises(rf.RunError, match=sentence):
         Ledger.reopen(file)
     Ledger.create(file, SPEC, overwrite=True).close()  # the lock is free again
 
@@ -297,7 +295,7 @@ def test_a_stranger_s_spec_is_checked(file: Path, change: dict[str, Any], senten
 @pytest.mark.parametrize("text", ["", "[" * 100_000, "7", "null", "{", '{"problem": 1}'])
 def test_a_spec_that_is_none_is_one_sentence(file: Path, text: str) -> None:
     tamper(file, "UPDATE spec SET json = ?", values=(text,))
-    with pytest.raises(RunError, match="is damaged or was not written by resetfree"):
+    with pytest.raises(rf.RunError, match="is damaged or was not written by resetfree"):
         ledger.read(file)
 
 
@@ -314,7 +312,7 @@ def test_a_spec_that_is_none_is_one_sentence(file: Path, text: str) -> None:
 )
 def test_rounds_that_cannot_be_are_one_sentence(file: Path, statement: str) -> None:
     tamper(file, "INSERT INTO certificates VALUES ('a', '{}')", statement)
-    with pytest.raises(RunError, match="is damaged"):
+    with pytest.raises(rf.RunError, match="is damaged"):
         ledger.read(file)
 
 
@@ -326,7 +324,7 @@ def test_a_file_cut_short_is_refused_or_read_whole(file: Path, tmp_path: Path) -
         for use in (ledger.read, Ledger.reopen):
             try:
                 found = use(part)
-            except RunError:
+            except rf.RunError:
                 refused += 1
                 continue
             if isinstance(found, Ledger):
@@ -346,12 +344,12 @@ def test_random_damage_never_does_more_than_a_sentence(file: Path, tmp_path: Pat
         part.write_bytes(damaged.tobytes())
         try:
             ledger.read(part)
-        except RunError:
+        except rf.RunError:
             refused += 1
         try:
             with Ledger.reopen(part) as writer:
                 writer.newest()
-        except RunError:
+        except rf.RunError:
             refused += 1
     assert refused > 100
 
@@ -385,10 +383,10 @@ def test_arrays_that_are_more_than_arrays_are_refused(file: Path, tmp_path: Path
     crater = tmp_path / "crater"
     for bomb in bombs(crater):
         forge(file, partial(plant, bomb))
-        with Ledger.reopen(file) as writer, pytest.raises(RunError, match="is damaged"):
+        with Ledger.reopen(file) as writer, pytest.raises(rf.RunError, match="is damaged"):
             writer.newest()
     assert not crater.exists()
-    with pytest.raises(InvalidInput, match=r"Got object in 'w' instead\."):
+    with pytest.raises(rf.InvalidInput, match=r"Got object in 'w' instead\."):
         state.check_arrays(state.dump({"w": np.array([Bomb(crater)], dtype=object)}))
 
 
@@ -413,10 +411,10 @@ def test_a_full_disk_is_one_sentence_and_what_was_there_stays(file: Path) -> Non
         writer._connection.execute("PRAGMA max_page_count = 30")
         for k in range(11, 10 + ledger.BATCH):
             writer.append(row(k))
-        with pytest.raises(RunError, match=r"the disk is full\. What was saved before is intact; free some space"):
+        with pytest.raises(rf.RunError, match=r"the disk is full\. What was saved before is intact; free some space"):
             writer.append(row(10 + ledger.BATCH))
         assert writer.broken
-        with pytest.raises(RunError, match="is not tried again"):
+        with pytest.raises(rf.RunError, match="is not tried again"):
             writer.commit(checkpoint(11))
     assert ledger.read(file).k == 10
     assert len(ledger.read(file).columns["k"]) == 10
@@ -424,7 +422,7 @@ def test_a_full_disk_is_one_sentence_and_what_was_there_stays(file: Path) -> Non
         writer.certify([])  # the first write opens the file for writing
         writer._connection.execute("PRAGMA max_page_count = 30")
         writer.append(row(11))
-        with pytest.raises(RunError, match="the disk is full"):
+        with pytest.raises(rf.RunError, match="the disk is full"):
             writer.commit(Checkpoint(11, 2.0, {}, 4, {"primal.w": np.zeros(10**5)}))
     assert (ledger.read(file).k, len(ledger.read(file).columns["k"])) == (10, 10)
 
@@ -456,11 +454,11 @@ def read_only_folder() -> Iterator[Path]:
 
 
 def test_a_read_only_folder_is_one_sentence_and_can_be_read(read_only_folder: Path) -> None:
-    with pytest.raises(RunError, match=r"new\.rfrun' cannot be written: Permission denied in its folder"):
+    with pytest.raises(rf.RunError, match=r"new\.rfrun' cannot be written: Permission denied in its folder"):
         Ledger.create(read_only_folder / "new.rfrun", SPEC)
-    with pytest.raises(RunError, match="cannot be written: Permission denied in its folder"):
+    with pytest.raises(rf.RunError, match="cannot be written: Permission denied in its folder"):
         Ledger.reopen(read_only_folder / "a.rfrun")
-    with pytest.raises(RunError, match="cannot be made: Permission denied"):
+    with pytest.raises(rf.RunError, match="cannot be made: Permission denied"):
         Ledger.create(read_only_folder / "sub" / "new.rfrun", SPEC)
     assert len(ledger.read(read_only_folder / "a.rfrun").columns["k"]) == 1
     assert len(ledger.read(read_only_folder / "waiting.rfrun").columns["k"]) == 1
@@ -475,7 +473,7 @@ def test_starts_of_any_kind_come_back_bit_for_bit(start: Any) -> None:
 
 
 def test_starts_that_are_no_data_are_refused() -> None:
-    with pytest.raises(InvalidInput, match="Got object instead"):
+    with pytest.raises(rf.InvalidInput, match="Got object instead"):
         runfile.encode_start(object())
     for text in ('{"a": 1}', "[1]", '{"dtype": "O", "shape": [1], "values": [1]}'):
         with pytest.raises(ValueError, match=r"a start|has the type 'O'"):

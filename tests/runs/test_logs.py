@@ -14,9 +14,7 @@ import pytest
 from gymnasium import spaces
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput
 from resetfree.core.state import pack
-from resetfree.problems.contract import Episode
 from resetfree.problems.gym.flattening import NamedBox
 from resetfree.runs.data.dataset_loading import gather
 from resetfree.show.cli import main
@@ -118,7 +116,7 @@ def columns(data: Any, problem: Any) -> list[Any]:
     ]
 
 
-def data_of(data: Any, problem: Any) -> list[Episode]:
+def data_of(data: Any, problem: Any) -> list[rf.Episode]:
     return list(gather(data, problem).episodes)
 
 
@@ -155,7 +153,7 @@ def test_episodes_end_where_the_table_says_so() -> None:
 
 def test_a_reset_in_a_log_counts_whatever_the_problem_sees(tmp_path: Path) -> None:
     table = {**TABLE, "temperature": [60.0, 64, 68, 79, 60, 64], "reset": [False, False, True, False, False, False]}
-    with pytest.raises(InvalidInput, match=r"Row 3 of the data of the table is a reset, .* 'next_level'"):
+    with pytest.raises(rf.InvalidInput, match=r"Row 3 of the data of the table is a reset, .* 'next_level'"):
         gather(table, kettle())
     table["action"] = [0.5, 0.5, 1.0, None, 0.5, None]
     fell, after = data_of(table, kettle())
@@ -163,7 +161,7 @@ def test_a_reset_in_a_log_counts_whatever_the_problem_sees(tmp_path: Path) -> No
     table["terminated"] = table.pop("reset")  # the problem says what a termination means
     assert [one.reset for one in data_of(table, kettle())] == [False, False]
     assert [one.reset for one in data_of({**table, "action": TABLE["action"]}, kettle())] == [False, False]
-    with pytest.raises(InvalidInput, match="Row 3 of the data of the table is a reset"):
+    with pytest.raises(rf.InvalidInput, match="Row 3 of the data of the table is a reset"):
         gather({**table, "action": TABLE["action"]}, kettle(reset_when="terminated"))
 
 
@@ -233,19 +231,19 @@ def changed(**parts: Any) -> dict[str, Any]:
     ids=lambda value: None if isinstance(value, str) else "table",
 )
 def test_what_does_not_fit_is_said_with_its_column(table: Any, sentence: str) -> None:
-    with pytest.raises(InvalidInput, match=sentence) as caught:
+    with pytest.raises(rf.InvalidInput, match=sentence) as caught:
         gather(table, kettle())
     assert "\n" not in str(caught.value)
 
 
 def test_broken_files_and_missing_packages_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "short.csv").write_text("a,b\n1\n")
-    with pytest.raises(InvalidInput, match="its line 2 has 1 cells for 2 columns"):
+    with pytest.raises(rf.InvalidInput, match="its line 2 has 1 cells for 2 columns"):
         gather(tmp_path / "short.csv", kettle())
     path = forms(TABLE, tmp_path)["parquet"]
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(InvalidInput, match="needs PyArrow: install resetfree with the extra 'sweep'"):
+    with pytest.raises(rf.InvalidInput, match="needs PyArrow: install resetfree with the extra 'sweep'"):
         gather(path, kettle())
     monkeypatch.setitem(sys.modules, "minari", None)
-    with pytest.raises(InvalidInput, match="needs it: install resetfree with the extra 'minari'"):
+    with pytest.raises(rf.InvalidInput, match="needs it: install resetfree with the extra 'minari'"):
         gather("minari:D4RL/pen/human-v2", kettle())

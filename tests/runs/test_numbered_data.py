@@ -12,7 +12,7 @@ import pytest
 from gymnasium import spaces
 
 import resetfree as rf
-from resetfree.core.errors import EnvironmentFailed, InvalidInput, RunError
+from resetfree.core.errors import EnvironmentFailed
 from resetfree.runs.data.dataset_loading import gather
 from resetfree.runs.file.ledger import Ledger
 from resetfree.show.cli import main
@@ -137,11 +137,13 @@ def test_files_that_do_not_say_what_their_numbers_mean_are_refused(old: rf.Run, 
         (other, "give a run file of this environment with states=N, or rollouts with their observations"),
         ([FALL, old], "more than 3 distinct observations: allow more .states=6."),
     ):
-        with pytest.raises(InvalidInput, match=sentence):
+        with pytest.raises(rf.InvalidInput, match=sentence):
             gather(data, ledge(states=3))
     for name in ("data.npz", "data.parquet"):
         assert main(["transitions", str(old.path), "-o", str(tmp_path / name)]) == 0
-        with pytest.raises(InvalidInput, match=f"'{name}' does not say what its own are numbers of: give the run file"):
+        with pytest.raises(
+            rf.InvalidInput, match=f"'{name}' does not say what its own are numbers of: give the run file"
+        ):
             gather(tmp_path / name, ledge())
 
 
@@ -159,5 +161,5 @@ def test_what_the_numbers_mean_is_bound_by_the_digest(tmp_path: Path) -> None:
     connection.execute("DELETE FROM data WHERE i = -1")
     connection.commit()
     connection.close()
-    with pytest.raises(RunError, match="is damaged or was not written by resetfree"):
+    with pytest.raises(rf.RunError, match="is damaged or was not written by resetfree"):
         rf.learn(ledge(), **PLAYERS, episodes=4, resume=True, path=path)

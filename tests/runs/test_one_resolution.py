@@ -13,7 +13,6 @@ from typing import Any, get_type_hints
 import pytest
 
 import resetfree as rf
-from resetfree.core.errors import ResetFreeError
 from resetfree.game.auto import choose
 from resetfree.problems.world import find_world
 from resetfree.runs.request import OPTIONS, Options, RunRequest
@@ -78,7 +77,9 @@ def test_every_argument_of_learn_is_named_once_and_shown_by_help() -> None:
 
 def test_an_argument_that_learn_does_not_have_is_refused_with_the_nearest_name() -> None:
     options: Any = {"episode": 5}
-    with pytest.raises(ResetFreeError, match=r"^There is no argument of learn 'episode'\. Did you mean 'episodes'\?$"):
+    with pytest.raises(
+        rf.ResetFreeError, match=r"^There is no argument of learn 'episode'\. Did you mean 'episodes'\?$"
+    ):
         rf.learn("grid-v0", **options)
 
 

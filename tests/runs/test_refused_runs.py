@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 import resetfree as rf
-from resetfree.core.errors import RunError
 from resetfree.core.files import WriterLock, is_held
 from resetfree.runs.file.ledger import Ledger, read
 
@@ -46,7 +45,7 @@ def test_a_refused_resume_changes_no_file(file: Path, ending: str, begins: bytes
     beside = Path(f"{file}{ending}")
     beside.write_bytes(begins + REST)
     before = contents(file.parent)
-    with pytest.raises(RunError):
+    with pytest.raises(rf.RunError):
         rf.learn("grid-v0", "ucbvi", episodes=4, path=file, resume=True)
     assert contents(file.parent) == before
     assert beside.exists()
@@ -66,7 +65,7 @@ def killed(made: Path, file: Path) -> Path:
 def test_the_log_of_a_killed_run_is_merged_by_a_run_that_goes_on_only(made: Path, file: Path) -> None:
     killed(made, file)
     before = contents(file.parent)
-    with pytest.raises(RunError):
+    with pytest.raises(rf.RunError):
         rf.learn("grid-v0", "ucbvi", episodes=4, path=file, resume=True)
     assert contents(file.parent) == before
     for _ in range(2):
@@ -101,11 +100,11 @@ def test_a_journal_of_another_program_is_named_and_neither_followed_nor_deleted(
     put(kind, journal)
     before, about = file.read_bytes(), identity(journal)
     for use in (read, Ledger.reopen, lambda path: Ledger.create(path, {}, overwrite=True)):
-        with pytest.raises(RunError, match=r"lies 'a\.rfrun-journal', in which another program keeps changes"):
+        with pytest.raises(rf.RunError, match=r"lies 'a\.rfrun-journal', in which another program keeps changes"):
             use(file)
     assert file.read_bytes() == before
     file.unlink()
-    with pytest.raises(RunError, match=r"move the journal away"):  # it would be applied to the new file
+    with pytest.raises(rf.RunError, match=r"move the journal away"):  # it would be applied to the new file
         rf.learn("grid-v0", "uniform", episodes=4, path=file)
     assert identity(journal) == about
     assert [path.name for path in file.parent.iterdir()] == [journal.name]
@@ -127,13 +126,13 @@ def test_a_foreign_file_in_the_place_of_the_lock_locks_and_stays(tmp_path: Path)
     sidecar.write_text("Dear Sir or Madam")
     lock = WriterLock(tmp_path / "a").acquire()
     assert is_held(tmp_path / "a")
-    with pytest.raises(RunError, match="is being written by another process"):
+    with pytest.raises(rf.RunError, match="is being written by another process"):
         WriterLock(tmp_path / "a").acquire()
     lock.release()
     assert sidecar.read_text() == "Dear Sir or Madam"
     sidecar.rename(tmp_path / "precious")
     sidecar.symlink_to("precious")
-    with pytest.raises(RunError, match="cannot be written"):
+    with pytest.raises(rf.RunError, match="cannot be written"):
         WriterLock(tmp_path / "a").acquire()
     sidecar.unlink()
     os.mkfifo(sidecar)

@@ -17,8 +17,6 @@ from tests.runs.kill_driver import CASES
 from tests.runs.test_timed import DRIVER
 
 import resetfree as rf
-from resetfree.core.certificate import Certificate
-from resetfree.game.contract import Plan
 from resetfree.game.delayed import HeldPlan
 from resetfree.runs.replay_whole import ACTIONS, CHECKPOINT, ROUNDS, SPEC, whole_run
 
@@ -41,7 +39,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {name: folder / f"{name}.rfrun" for name in PLACES}
 
 
-def replayed(path: Path, place: str) -> dict[str, Certificate]:
+def replayed(path: Path, place: str) -> dict[str, rf.Certificate]:
     problem, asked = PLACES[place]
     options = asked.get("settings", {}).get("problem")
     return {one.claim: one for one in whole_run(rf.load(path, problem, options))}
@@ -93,7 +91,7 @@ def other_based_on(connection: sqlite3.Connection) -> None:
 
 
 def other_digest(connection: sqlite3.Connection) -> None:
-    data = HeldPlan.of(7, 0.5, Plan(np.zeros(2), 0.0, 0.0)).digest
+    data = HeldPlan.of(7, 0.5, rf.Plan(np.zeros(2), 0.0, 0.0)).digest
     connection.execute("UPDATE rounds SET plan = ? WHERE k = 17", (data,))
 
 

@@ -17,12 +17,10 @@ from tests.runs.test_learning import Chatty, Walk, rows
 
 import resetfree as rf
 from resetfree.core import state
-from resetfree.core.errors import InvalidInput
-from resetfree.game.contract import Plan, PrimalPlayer, Round
 from resetfree.game.loop import play
-from resetfree.problems.contract import Episode, Problem, State
+from resetfree.problems.contract import State
 from resetfree.problems.gym.observations import Numbered
-from resetfree.problems.operators import OperatorReset, Request
+from resetfree.problems.operators import Request
 from resetfree.problems.world import find_world
 from resetfree.runs.file import runfile
 from resetfree.runs.file.ledger import read
@@ -51,7 +49,7 @@ def test_resets_write_rows_and_few_checkpoints(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr(runfile, "write_checkpoint", write)
     run = rf.learn(
-        "gym:CartPole-v1", "uniform", "constant-penalty", episodes=100, path=path, operator=OperatorReset(ask),
+        "gym:CartPole-v1", "uniform", "constant-penalty", episodes=100, path=path, operator=rf.OperatorReset(ask),
         settings={"problem": {"horizon": 30}, "dual": {"C": 1.0}}, checkpoint_every=1000.0,
     )  # fmt: skip
     assert run.realised_resets[-1] > 60
@@ -68,7 +66,7 @@ class Once:
 
 
 @dataclass(frozen=True)
-class Counting(PrimalPlayer[Once]):
+class Counting(rf.PrimalPlayer[Once]):
     """Counts how often it is asked for a fresh state."""
 
     name: ClassVar[str] = "counting-inits"
@@ -76,14 +74,14 @@ class Counting(PrimalPlayer[Once]):
     B: float | None = None
     grows: bool = False
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> Once:
+    def init(self, problem: rf.Problem, episodes: int, seed: int) -> Once:
         self.inits.append(problem.name)
         return Once()
 
-    def plan(self, state: Once, s1: State, lam: float) -> Plan:
-        return Plan(lambda h, s: np.full(3, 1 / 3), 0.0, 0.0)
+    def plan(self, state: Once, s1: State, lam: float) -> rf.Plan:
+        return rf.Plan(lambda h, s: np.full(3, 1 / 3), 0.0, 0.0)
 
-    def update(self, state: Once, round: Round) -> Once:
+    def update(self, state: Once, round: rf.Round) -> Once:
         state.k += 1
         if self.grows:
             state.more.append(state.k)
@@ -101,7 +99,7 @@ def test_init_runs_once(tmp_path: Path) -> None:
 
 def test_a_state_that_changes_its_structure_is_refused_while_it_is_played(tmp_path: Path) -> None:
     path = tmp_path / "a.rfrun"
-    with pytest.raises(InvalidInput, match=r"must keep its structure\. Got 'primal\.more\.0' in round"):
+    with pytest.raises(rf.InvalidInput, match=r"must keep its structure\. Got 'primal\.more\.0' in round"):
         rf.learn(Walk(), Counting(grows=True), "counting", episodes=50, path=path, checkpoint_every=0.0)
     assert len(read(path).columns["k"]) >= 1
 
@@ -114,7 +112,7 @@ class Wearing(Walk):
     def __init__(self) -> None:
         self.worn = np.zeros(1)
 
-    def rollout(self, policy: Any, start: State, u: NDArray[np.float64]) -> Episode:
+    def rollout(self, policy: Any, start: State, u: NDArray[np.float64]) -> rf.Episode:
         found = super().rollout(policy, start, u)
         self.worn += 1.0
         end = found.next_start / (1 + self.worn[0])
@@ -139,7 +137,7 @@ def test_a_problem_that_keeps_its_own_state_goes_on_bit_for_bit(tmp_path: Path) 
         assert len(read(path).columns["k"]) < k
     Breaking.at = 0
 
-    def stop(game: Any, this: Round) -> None:
+    def stop(game: Any, this: rf.Round) -> None:
         if this.k == 40:
             raise OSError
 
@@ -156,7 +154,7 @@ class Breaking(Chatty):
     name: ClassVar[str] = "breaking"
     at: ClassVar[int] = 0
 
-    def update(self, state: Any, round: Round) -> Any:
+    def update(self, state: Any, round: rf.Round) -> Any:
         if round.k == self.at:
             raise RuntimeError("half a round")
         return super().update(state, round)
@@ -194,15 +192,15 @@ def test_a_start_of_minus_zero_comes_back_as_such(tmp_path: Path) -> None:
     """SQLite keeps no -0.0, and whoever divides by a start would notice."""
 
     class Back(rf.make("continuous-linear-v0").problem().__class__):  # type: ignore[misc]
-        def rollout(self, policy: Any, start: State, u: NDArray[np.float64]) -> Episode:
-            played: Episode = super().rollout(policy, 0.5, u)
+        def rollout(self, policy: Any, start: State, u: NDArray[np.float64]) -> rf.Episode:
+            played: rf.Episode = super().rollout(policy, 0.5, u)
             return replace(played, next_start=-0.0)
 
     seen: list[float] = []
 
     @dataclass(frozen=True)
     class Looking(Counting):
-        def update(self, state: Once, round: Round) -> Once:
+        def update(self, state: Once, round: rf.Round) -> Once:
             seen.append(float(np.copysign(1.0, round.s1)))
             if len(seen) == 4:
                 raise RuntimeError("half a round")
@@ -310,15 +308,15 @@ def test_a_run_on_an_environment_survives_being_killed_often(case: str, tmp_path
     check_killed(killed(tmp_path, case, episodes, 30), case, episodes, 30)
 
 
-Make = Callable[[], Episode]
+Make = Callable[[], rf.Episode]
 EPISODES: dict[str, Make] = {
-    "numbers": lambda: Episode(np.array([3, 70000, -2]), np.array([0, 1]), np.array([0.1, np.nan]), True, 3),
-    "vectors": lambda: Episode(np.random.default_rng(0).random((4, 5)), np.arange(3), np.zeros(3), False, None),
-    "continuous actions": lambda: Episode(np.zeros((3, 2)), np.array([[0.5, -1], [1, 2]]), np.ones(2), False, None),
-    "single precision": lambda: Episode(np.zeros((3, 2), dtype="f4"), np.arange(2), np.ones(2), False, None),
-    "the other end first": lambda: Episode(np.arange(3, dtype=">i4"), np.arange(2), np.ones(2), False, 1),
-    "nothing": lambda: Episode(np.array([5]), np.empty(0, dtype=np.int64), np.empty(0), False, 5),
-    "words": lambda: Episode(np.array(["left", "on"]), np.array([2]), np.array([1.0]), False, "on"),
+    "numbers": lambda: rf.Episode(np.array([3, 70000, -2]), np.array([0, 1]), np.array([0.1, np.nan]), True, 3),
+    "vectors": lambda: rf.Episode(np.random.default_rng(0).random((4, 5)), np.arange(3), np.zeros(3), False, None),
+    "continuous actions": lambda: rf.Episode(np.zeros((3, 2)), np.array([[0.5, -1], [1, 2]]), np.ones(2), False, None),
+    "single precision": lambda: rf.Episode(np.zeros((3, 2), dtype="f4"), np.arange(2), np.ones(2), False, None),
+    "the other end first": lambda: rf.Episode(np.arange(3, dtype=">i4"), np.arange(2), np.ones(2), False, 1),
+    "nothing": lambda: rf.Episode(np.array([5]), np.empty(0, dtype=np.int64), np.empty(0), False, 5),
+    "words": lambda: rf.Episode(np.array(["left", "on"]), np.array([2]), np.array([1.0]), False, "on"),
 }
 
 
@@ -339,7 +337,7 @@ def test_episodes_of_any_kind_come_back_bit_for_bit(tmp_path: Path) -> None:
                 assert now.shape == then.shape
                 assert now.tobytes() == then.astype(now.dtype).tobytes()
     assert len(together[0][1]) > len(packed)
-    with pytest.raises(InvalidInput, match="Got an array of object instead"):
+    with pytest.raises(rf.InvalidInput, match="Got an array of object instead"):
         waiting.add(replace(EPISODES["numbers"](), states=np.array([None, 1])))
 
 

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from rich.console import Console
 
 import resetfree as rf
-from resetfree.game.contract import PrimalPlayer, Statement
+from resetfree.game.contract import Statement
 from resetfree.players.tabular.references import Uniform
 from resetfree.runs.file import runfile
 from resetfree.runs.replay_whole import CHECKPOINT, ROUNDS, SPEC, whole_run
@@ -127,7 +127,7 @@ class Mine(Uniform):
 
 
 def test_a_player_at_hand_is_asked_itself(tmp_path: Path) -> None:
-    player: PrimalPlayer[Any] = Mine()
+    player: rf.PrimalPlayer[Any] = Mine()
     run = rf.learn("grid-v0", player, "projected-gradient", episodes=20, path=tmp_path / "a.rfrun")
     assert run.statements["primal"]["why"] == "said by the player at hand"
     assert "There is no primal player 'mine'" in rf.load(tmp_path / "a.rfrun").statements["primal"]["why"]

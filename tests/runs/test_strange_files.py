@@ -17,7 +17,6 @@ import pytest
 from tests.runs.forging import forge
 
 import resetfree as rf
-from resetfree.core.certificate import Certificate
 from resetfree.problems.features import make_features
 from resetfree.problems.world import find_world
 from resetfree.runs.file.recorded import unpacked
@@ -266,7 +265,7 @@ def test_what_a_policy_is_asked(tmp_path: Path) -> None:
 def test_other_arguments_that_are_nothing_of_the_kind() -> None:
     for side in ("lhs", "rhs", "tolerance"):
         with pytest.raises(rf.InvalidInput, match=f"'{side}' of Certificate"):
-            Certificate("claim", **{"lhs": 0.0, "rhs": 1.0, side: ["x"]})  # type: ignore[arg-type]
+            rf.Certificate("claim", **{"lhs": 0.0, "rhs": 1.0, side: ["x"]})  # type: ignore[arg-type]
     names: list[Any] = [None, 5, {}]
     for name in names:
         with pytest.raises(rf.InvalidInput, match="'name' of features"):

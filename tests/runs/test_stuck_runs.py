@@ -18,7 +18,7 @@ from rich.console import Console
 from tests.show.cli import commands
 
 import resetfree as rf
-from resetfree.core.errors import Notice, OperatorTimeout, RunError
+from resetfree.core.errors import Notice, OperatorTimeout
 from resetfree.problems.operators import Answer, Request
 from resetfree.problems.operators.channel import sentence
 from resetfree.show.cli.progress import Display
@@ -196,7 +196,7 @@ def test_a_run_that_is_killed_while_it_asks_goes_on_bit_for_bit(tmp_path: Path) 
 def test_a_resumed_run_asks_as_it_began(tmp_path: Path) -> None:
     file = tmp_path / "robot.rfrun"
     learned(ask="when-stuck", max_resets=1, path=file)
-    with pytest.raises(RunError, match="was made with ask='when-stuck', not 'never'"):
+    with pytest.raises(rf.RunError, match="was made with ask='when-stuck', not 'never'"):
         learned(ask="never", path=file, resume=True)
 
 

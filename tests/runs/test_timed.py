@@ -15,8 +15,6 @@ from tests.runs.forging import forge
 from tests.runs.kill_driver import CASES
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput, RunError
-from resetfree.game.contract import Round
 from resetfree.game.loop import Game
 from resetfree.runs.file.ledger import read
 from resetfree.runs.file.recorded import TIMING, columns_of
@@ -31,7 +29,7 @@ class Cut(Exception):
 
 
 def cut_after(k: int) -> Any:
-    def progress(game: Game, this: Round) -> None:
+    def progress(game: Game, this: rf.Round) -> None:
         if this.k == k:
             raise Cut
 
@@ -91,7 +89,7 @@ def test_a_run_with_delay_survives_being_killed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("delay", [-1, 1.5, "2", True])
 def test_a_delay_is_a_number_of_rounds(delay: Any) -> None:
-    with pytest.raises(InvalidInput, match="'delay' of learn"):
+    with pytest.raises(rf.InvalidInput, match="'delay' of learn"):
         rf.learn("grid-v0", episodes=3, delay=delay)
 
 
@@ -100,7 +98,7 @@ def test_another_delay_is_another_run(tmp_path: Path) -> None:
     with pytest.raises(Cut):
         rf.learn("grid-v0", **asked, delay=2, progress=cut_after(4))
     for other, words in ((1, "delay=2, not delay=1"), (None, "delay=2, not none")):
-        with pytest.raises(RunError, match=f"another timing: {words}"):
+        with pytest.raises(rf.RunError, match=f"another timing: {words}"):
             rf.learn("grid-v0", **asked, delay=other, resume=True)
 
 
@@ -154,7 +152,7 @@ def test_a_record_that_no_timed_run_leaves_is_refused(change: Any, tmp_path: Pat
     path = tmp_path / "a.rfrun"
     rf.learn("grid-v0", **DELAY, episodes=20, delay=2, path=path)
     forge(path, change)
-    with pytest.raises(RunError, match="is damaged or was not written by resetfree"):
+    with pytest.raises(rf.RunError, match="is damaged or was not written by resetfree"):
         rf.load(path)
 
 
@@ -167,7 +165,7 @@ def test_edits_of_the_columns_do_not_fit_the_digest(tmp_path: Path) -> None:
     connection.commit()
     connection.close()
     assert read(path).fit.what == "round 11"
-    with pytest.raises(RunError, match="does not fit its digest"):
+    with pytest.raises(rf.RunError, match="does not fit its digest"):
         rf.learn("grid-v0", **DELAY, episodes=20, delay=2, path=path, resume=True)
 
 
@@ -185,5 +183,5 @@ def test_plans_in_a_checkpoint_that_cannot_be_read_are_refused(cut: bytes, tmp_p
         connection.execute("UPDATE checkpoints SET arrays = ?", (bytes(pack(arrays)),))
 
     forge(path, change)
-    with pytest.raises(RunError, match=r"checkpoint .* does not fit"):
+    with pytest.raises(rf.RunError, match=r"checkpoint .* does not fit"):
         rf.learn("grid-v0", **asked, path=path, resume=True)

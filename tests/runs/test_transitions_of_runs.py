@@ -16,16 +16,14 @@ import pyarrow.parquet as parquet
 import pytest
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput
 from resetfree.core.state import pack, unpack
-from resetfree.problems.contract import Episode
 from resetfree.runs import playing
 from resetfree.runs.data.all_transitions import NAMES, unscaled_episodes
 from resetfree.runs.data.transition_files import KIND, episodes_in, read_columns, write_transitions
 from resetfree.show.cli import main
 
 
-def read_transitions(path: Path) -> list[Episode]:
+def read_transitions(path: Path) -> list[rf.Episode]:
     return episodes_in(read_columns(path), path)
 
 
@@ -68,7 +66,7 @@ def test_a_run_without_a_file_has_its_own_in_this_process(monkeypatch: pytest.Mo
     for name, column in rf.transitions(grid).items():
         assert np.array_equal(rf.transitions(again)[name], column), name
     monkeypatch.setattr(playing, "MOST_KEPT", 4)
-    with pytest.raises(InvalidInput, match=r"keeps its transitions up to 1,000,000 steps, .* give it a 'path'"):
+    with pytest.raises(rf.InvalidInput, match=r"keeps its transitions up to 1,000,000 steps, .* give it a 'path'"):
         rf.transitions(rf.learn("grid-v0", episodes=2))
 
 
@@ -118,7 +116,7 @@ def test_a_dataset_of_minari_has_the_same_episodes(
     for source in (minari.load_dataset("pendulum-v0"), Path("minari:pendulum-v0"), pendulum.path):
         about = rf.learn(problem, "model-search", episodes=1, data=source).spec["data"]
         assert (about["episodes"], about["steps"]) == (6, 30)
-    with pytest.raises(InvalidInput, match=r"^Minari does not write the dataset 'pendulum-v0': .*"):
+    with pytest.raises(rf.InvalidInput, match=r"^Minari does not write the dataset 'pendulum-v0': .*"):
         write_transitions(pendulum.path, tmp_path / "pendulum.minari")
 
 
@@ -171,17 +169,17 @@ def test_a_file_of_transitions_is_read_as_untrusted_input(grid: rf.Run, tmp_path
         ({"next_state": good["next_state"].astype(np.float64)}, "not of one kind"),
     ):
         file.write_bytes(pack({**good, **changed}))
-        with pytest.raises(InvalidInput, match=sentence):
+        with pytest.raises(rf.InvalidInput, match=sentence):
             read_transitions(file)
         columns = {name: part for name, part in {**good, **changed}.items() if name in NAMES}
         if len({len(part) for part in columns.values()}) == 1 and not {"kind", "more"} & changed.keys():
             parquet.write_table(pa.table({name: arrow_column(part) for name, part in columns.items()}), other)
-            with pytest.raises(InvalidInput, match=sentence):
+            with pytest.raises(rf.InvalidInput, match=sentence):
                 read_transitions(other)
     file.write_bytes(pack(good)[:-100])
-    with pytest.raises(InvalidInput, match="hold no transitions"):
+    with pytest.raises(rf.InvalidInput, match="hold no transitions"):
         read_transitions(file)
-    with pytest.raises(InvalidInput, match="cannot be read: No such file"):
+    with pytest.raises(rf.InvalidInput, match="cannot be read: No such file"):
         read_transitions(tmp_path / "none.npz")
     assert set(unpack(pack(good))) == set(good)
 
@@ -206,7 +204,7 @@ def test_a_parquet_file_is_read_as_untrusted_input(
 ) -> None:
     file = tmp_path / "a.parquet"
     parquet.write_table(pa.table(made({n: arrow_column(c) for n, c in rf.transitions(grid).items()})), file)
-    with pytest.raises(InvalidInput, match=sentence):
+    with pytest.raises(rf.InvalidInput, match=sentence):
         read_transitions(file)
 
 
@@ -215,19 +213,19 @@ def test_what_is_no_parquet_file_or_another_one_is_said(
 ) -> None:
     file, table = tmp_path / "a.parquet", pa.table({n: arrow_column(c) for n, c in rf.transitions(grid).items()})
     parquet.write_table(table.replace_schema_metadata({"resetfree": '{"kind": "sweep"}'}), file)
-    with pytest.raises(InvalidInput, match="does not say that it holds 'resetfree transitions 1'"):
+    with pytest.raises(rf.InvalidInput, match="does not say that it holds 'resetfree transitions 1'"):
         read_transitions(file)
     parquet.write_table(table.replace_schema_metadata({"resetfree": "[]"}), file)
-    with pytest.raises(InvalidInput, match="hold no transitions"):
+    with pytest.raises(rf.InvalidInput, match="hold no transitions"):
         read_transitions(file)
     whole = file.read_bytes()
     for broken in (b"", b"PAR1", whole[:-9], whole[: len(whole) // 2]):
         file.write_bytes(broken)
-        with pytest.raises(InvalidInput, match=r"^The data '.*' hold no transitions: [^\n]*\.$"):
+        with pytest.raises(rf.InvalidInput, match=r"^The data '.*' hold no transitions: [^\n]*\.$"):
             read_transitions(file)
     polars = import_module("polars")
     polars.from_arrow(table).write_parquet(file)  # written again by another program
     assert len(read_transitions(file)) == 30
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(InvalidInput, match=r"needs PyArrow: install .* extra 'sweep', or give the run file"):
+    with pytest.raises(rf.InvalidInput, match=r"needs PyArrow: install .* extra 'sweep', or give the run file"):
         read_transitions(file)

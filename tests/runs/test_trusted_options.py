@@ -17,11 +17,9 @@ import pytest
 from tests.runs.forging import forge
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput, ResetFreeError
 from resetfree.players import discover
 from resetfree.problems.features import discover as feature_maps
 from resetfree.problems.gym.options import DOTTED, NAMES
-from resetfree.problems.registry import problems
 from resetfree.runs.trusted_options import LARGEST, trusted_options
 from resetfree.show.cli import main
 
@@ -95,7 +93,7 @@ def every_option() -> list[str]:
 
 
 def test_the_marker_shows_what_is_imported(marker: Path) -> None:
-    with pytest.raises(ResetFreeError):
+    with pytest.raises(rf.ResetFreeError):
         rf.from_gym(LAKE, reward=f"{EVIL}:g")
     assert marker.exists()
 
@@ -106,7 +104,7 @@ def test_no_option_of_a_file_is_imported(file: Path, marker: Path, option: str) 
     for value in (*CODE, *nested):
         for also in ({}, {"features": "user"}, {"xi": "user"}):
             ask_for(file, {**also, option: value})
-            with suppress(ResetFreeError):
+            with suppress(rf.ResetFreeError):
                 rf.load(file, LAKE)
             assert not marker.exists(), (option, value)
 
@@ -168,7 +166,7 @@ def test_the_players_of_a_file_are_not_imported(
     assert main(["run", LAKE, "--resume", "--out", str(file)]) == 2
     assert f"name its class again, --{role} module:Class" in capsys.readouterr().err
     assert not rf.load(file, LAKE).statements[role]["covered"]
-    with suppress(ResetFreeError):
+    with suppress(rf.ResetFreeError):
         rf.load(file).policy.predict(0)
     assert not marker.exists()
 
@@ -179,12 +177,12 @@ def test_what_is_said_again_is_followed(file: Path, marker: Path) -> None:
     assert marker.exists()
 
 
-@pytest.mark.parametrize("name", sorted(problems()))
+@pytest.mark.parametrize("name", sorted(rf.problems()))
 def test_registered_problems_import_nothing(name: str, marker: Path) -> None:
-    for option, default in problems()[name].options.items():
+    for option, default in rf.problems()[name].options.items():
         if isinstance(default, str):
             for value in CODE:
-                with pytest.raises(ResetFreeError):
+                with pytest.raises(rf.ResetFreeError):
                     rf.make(name, **{option: value})
     assert not marker.exists()
 
@@ -195,7 +193,7 @@ def test_no_setting_of_a_player_imports(role: Any, marker: Path) -> None:
         for field in fields(cls):
             for value in CODE:
                 asked: dict[str, Any] = {role: name, "settings": {role: {field.name: value}}}
-                with pytest.raises(ResetFreeError):
+                with pytest.raises(rf.ResetFreeError):
                     rf.learn("grid-v0", episodes=1, **asked)
     assert not marker.exists()
 
@@ -212,17 +210,17 @@ def test_only_known_places_import_by_name() -> None:
     assert found == IMPORTING
 
 
-@pytest.mark.parametrize("name", sorted(problems()))
+@pytest.mark.parametrize("name", sorted(rf.problems()))
 def test_every_problem_tells_its_size_before_it_is_made(name: str) -> None:
-    known = problems()[name]
+    known = rf.problems()[name]
     for option, default in known.options.items():
         if type(default) is int and option not in ("seed", "draw", "order"):
             try:
                 assert known.sized({option: 10**9}).work > LARGEST, option
                 refused = r"name .* yourself, with --set"
-            except InvalidInput:  # the option has a largest value
+            except rf.InvalidInput:  # the option has a largest value
                 refused = rf"The option '{option}' of problem '{name}' must be an integer from \d+ to \d+"
-            with pytest.raises(InvalidInput, match=refused):
+            with pytest.raises(rf.InvalidInput, match=refused):
                 trusted_options({"problem": name, "problem_options": {option: 10**9}})
             assert trusted_options({"problem": name, "problem_options": {option: 10**9}}, {option: 3})[option] == 3
     assert known.sized({}).work < LARGEST / 100

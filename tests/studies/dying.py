@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import resetfree as rf
-from resetfree.problems.contract import Episode, State
+from resetfree.problems.contract import State
 from resetfree.problems.finite.mdp import FiniteProblem
 
 BEFORE = 40  # episodes until a checkpoint has been written for certain
@@ -25,7 +25,7 @@ class Fragile(FiniteProblem):
         super().__init__(rf.make("grid-v0"))
         self.marker, self.kind, self.count = marker, kind, 0
 
-    def rollout(self, policy: Any, start: State, u: Any) -> Episode:
+    def rollout(self, policy: Any, start: State, u: Any) -> rf.Episode:
         self.count += 1
         if self.kind == "doomed" or (self.kind == "killed" and not self.marker.exists()):
             if self.count == BEFORE:

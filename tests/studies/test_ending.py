@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from tests.studies.common import assert_alone, fragile, hearing, resumed_at, started
 
-from resetfree.core.errors import InvalidInput, RunError
+import resetfree as rf
 from resetfree.show.cli import main
 from resetfree.studies import SweepFolder, parse_plan, run_sweep
 from resetfree.studies.engines.sweep_runner import standing
@@ -96,10 +96,10 @@ def test_the_limit_of_the_file_and_that_of_the_command(tmp_path: Path, monkeypat
 @pytest.mark.parametrize("limit", [0, -1.0, float("nan"), float("inf"), True, "10"])
 def test_a_limit_is_a_positive_number_of_seconds(tmp_path: Path, limit: Any) -> None:
     plan, folder = started(GOOD + "episodes = 10\n", tmp_path / "s")
-    with pytest.raises(InvalidInput, match="must be a positive number of seconds"):
+    with pytest.raises(rf.InvalidInput, match="must be a positive number of seconds"):
         run_sweep(plan, folder, engine="local", time_limit=limit)
     written = json.dumps(limit).replace("NaN", "nan").replace("Infinity", "inf")
-    with pytest.raises(InvalidInput, match=r"'time_limit' of the \[sweep\] must be a positive number of seconds"):
+    with pytest.raises(rf.InvalidInput, match=r"'time_limit' of the \[sweep\] must be a positive number of seconds"):
         parse_plan(f"[sweep]\nepisodes = 1\ntime_limit = {written}\n{GOOD}")
 
 
@@ -174,7 +174,7 @@ def refuse(job: int) -> int:
 
 
 def test_what_a_job_raises_is_one_sentence() -> None:
-    with pytest.raises(RunError, match=r"^ValueError: no 3$"), Workers(1, refuse) as workers:
+    with pytest.raises(rf.RunError, match=r"^ValueError: no 3$"), Workers(1, refuse) as workers:
         list(workers.do(deque([3])))
 
 
@@ -190,5 +190,5 @@ class Stillborn:
 
 def test_processes_that_cannot_start_are_not_started_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("resetfree.studies.workers.FAILURES", 2)
-    with pytest.raises(RunError, match="2 processes in a row died"), Workers(1, Stillborn()) as workers:
+    with pytest.raises(rf.RunError, match="2 processes in a row died"), Workers(1, Stillborn()) as workers:
         list(workers.do(deque([1])))

@@ -13,7 +13,6 @@ import pytest
 from tests.studies.common import SMALL, fragile, started
 
 import resetfree as rf
-from resetfree.core.errors import RunError
 from resetfree.runs.tracking import marked
 from resetfree.show.cli.sweep_report import draw, read_summary, write_markdown
 from resetfree.studies import SweepFolder, SweepPlan, gather, gathering
@@ -148,7 +147,7 @@ def test_a_file_of_another_trial_is_noticed(tmp_path: Path) -> None:
     wrong, right = plan.trials[6], plan.trials[7]
     folder.trial_file(wrong.id).parent.mkdir(parents=True, exist_ok=True)
     folder.trial_file(right.id).rename(folder.trial_file(wrong.id))
-    with pytest.raises(RunError, match="it is of another trial"):
+    with pytest.raises(rf.RunError, match="it is of another trial"):
         read_curve(wrong, folder)
     assert read_curve(right, folder) is None
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.studies.common import prepared
 
-from resetfree.core.errors import InvalidInput, RunError
+import resetfree as rf
 from resetfree.studies import SweepFolder, parse_plan
 from resetfree.studies.folder import LARGEST
 from resetfree.studies.plan import read_plan
@@ -46,7 +46,7 @@ SECONDS = 60  # until the test gives up; the answers take one
     ],
 )  # fmt: skip
 def test_what_asks_for_too_much_is_refused_before_it_is_made(text: str, sentence: str) -> None:
-    with pytest.raises(InvalidInput) as caught:
+    with pytest.raises(rf.InvalidInput) as caught:
         parse_plan(text)
     assert sentence in str(caught.value)
     assert len(str(caught.value)) < 400
@@ -76,16 +76,16 @@ def test_a_file_that_is_too_large_or_no_text(tmp_path: Path) -> None:
     file = tmp_path / "large.toml"
     with file.open("wb") as hole:
         hole.truncate(LARGEST + 1)
-    with pytest.raises(InvalidInput, match=r"must have at most 1,048,576 bytes"):
+    with pytest.raises(rf.InvalidInput, match=r"must have at most 1,048,576 bytes"):
         read_plan(file)
     file.write_bytes(b"\xff\xfe")
-    with pytest.raises(InvalidInput, match="UTF-8"):
+    with pytest.raises(rf.InvalidInput, match="UTF-8"):
         read_plan(file)
 
 
 def test_a_folder_whose_sweep_file_is_a_pipe(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "sweep.toml")
-    with pytest.raises(RunError, match=r"it has no readable sweep\.toml"):
+    with pytest.raises(rf.RunError, match=r"it has no readable sweep\.toml"):
         SweepFolder(tmp_path).text()
-    with pytest.raises(InvalidInput, match="a device or a pipe"):
+    with pytest.raises(rf.InvalidInput, match="a device or a pipe"):
         SweepFolder(tmp_path).prepare(HEAD + GRID)

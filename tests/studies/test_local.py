@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from tests.studies.common import SMALL, assert_alone, fragile, resumed_at, started
 
-from resetfree.core.errors import InvalidInput, RunError, UnknownName
+import resetfree as rf
 from resetfree.core.files import WriterLock
 from resetfree.studies import Count, StudyStopped, SweepFolder, run_sweep
 from resetfree.studies import trial as trials
@@ -201,16 +201,16 @@ def test_one_driver_at_a_time(tmp_path: Path) -> None:
     assert not folder.is_played
     with folder.playing():
         assert folder.is_played
-        with pytest.raises(RunError, match=r"The sweep in '.*' is being played by another process\."):
+        with pytest.raises(rf.RunError, match=r"The sweep in '.*' is being played by another process\."):
             run_sweep(plan, folder, engine="local")
     assert not folder.is_played
 
 
 def test_engines_and_addresses(tmp_path: Path) -> None:
     plan, folder = started(SMALL, tmp_path / "s")
-    with pytest.raises(UnknownName, match=r"There is no engine 'rays'\. Did you mean 'ray'"):
+    with pytest.raises(rf.UnknownName, match=r"There is no engine 'rays'\. Did you mean 'ray'"):
         run_sweep(plan, folder, engine="rays")
-    with pytest.raises(InvalidInput, match="An address is that of a Ray cluster"):
+    with pytest.raises(rf.InvalidInput, match="An address is that of a Ray cluster"):
         run_sweep(plan, folder, engine="local", address="127.0.0.10:1")
 
 
@@ -218,18 +218,18 @@ def test_a_folder_belongs_to_one_sweep(tmp_path: Path) -> None:
     _, folder = started(SMALL, tmp_path / "s")
     folder.prepare(SMALL)
     more = SMALL.replace("seeds = 2", "seeds = 3")
-    with pytest.raises(RunError, match="holds another sweep"):
+    with pytest.raises(rf.RunError, match="holds another sweep"):
         folder.prepare(more)
     folder.prepare(more, update=True)
     assert folder.text() == more
     other = tmp_path / "photos"
     other.mkdir()
     (other / "cat.png").write_text("")
-    with pytest.raises(RunError, match="is not that of a sweep, and not empty"):
+    with pytest.raises(rf.RunError, match="is not that of a sweep, and not empty"):
         SweepFolder(other).prepare(SMALL)
-    with pytest.raises(RunError, match=r"it has no readable sweep\.toml"):
+    with pytest.raises(rf.RunError, match=r"it has no readable sweep\.toml"):
         SweepFolder(other).text()
-    with pytest.raises(RunError, match="cannot be written"):
+    with pytest.raises(rf.RunError, match="cannot be written"):
         SweepFolder(Path("/dev/null/s")).prepare(SMALL)
 
 

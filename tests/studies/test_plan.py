@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resetfree.core.errors import InvalidInput, ResetFreeError
+import resetfree as rf
 from resetfree.studies.plan import check_plan, parse_plan, read_plan
 from resetfree.studies.trial import NamedPlayers, Trial
 
@@ -119,7 +119,7 @@ def test_the_identity_is_that_of_what_is_asked_for() -> None:
     ],
 )  # fmt: skip
 def test_a_mistake_is_one_sentence(text: str, sentence: str) -> None:
-    with pytest.raises(ResetFreeError) as caught:
+    with pytest.raises(rf.ResetFreeError) as caught:
         parse_plan(text)
     assert sentence in str(caught.value)
     assert "\n" not in str(caught.value).strip() or "TOML" in sentence
@@ -138,7 +138,7 @@ def test_a_mistake_is_one_sentence(text: str, sentence: str) -> None:
 )
 def test_what_only_the_problem_or_the_player_knows(text: str, sentence: str) -> None:
     plan = parse_plan(HEAD + text)
-    with pytest.raises(InvalidInput) as caught:
+    with pytest.raises(rf.InvalidInput) as caught:
         check_plan(plan)
     assert sentence in str(caught.value)
     assert "(In the trial '" in str(caught.value)
@@ -154,10 +154,10 @@ def test_a_plan_that_is_right_is_let_through(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="There is no sweep file"):
+    with pytest.raises(rf.InvalidInput, match="There is no sweep file"):
         read_plan(tmp_path / "none.toml")
-    with pytest.raises(InvalidInput, match="cannot be read"):
+    with pytest.raises(rf.InvalidInput, match="cannot be read"):
         read_plan(tmp_path)
     (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(InvalidInput, match="must be text in UTF-8"):
+    with pytest.raises(rf.InvalidInput, match="must be text in UTF-8"):
         read_plan(tmp_path / "bytes.toml")

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from tests.studies.common import SMALL, assert_alone, fragile, hearing, resumed_at, started
 
-from resetfree.core.errors import RunError
+import resetfree as rf
 from resetfree.core.extras import on_loopback
 from resetfree.runs.file.ledger import read
 from resetfree.studies import Count, StudyStopped, SweepFolder, SweepPlan, parse_plan, run_sweep
@@ -116,7 +116,7 @@ def test_a_cluster_that_is_lost_leaves_the_trials_to_be_played(tmp_path: Path, m
     """The process that Ray lives in dies each time it is ready: no trial has failed for it, and RunError says so."""
     monkeypatch.setattr(on_ray, "_drive", dies)
     plan, folder = started(SMALL, tmp_path / "s")
-    with pytest.raises(RunError, match=r"was lost 3 times in a row.* 0 of 8 trials are done.* same command again"):
+    with pytest.raises(rf.RunError, match=r"was lost 3 times in a row.* 0 of 8 trials are done.* same command again"):
         run_sweep(plan, folder, engine="ray", workers=1)
     assert folder.failed() == {}
     assert run_sweep(plan, folder, engine="local", workers=2).done == 8
@@ -154,7 +154,9 @@ def test_a_trial_that_hangs_is_ended_on_ray_too(tmp_path: Path) -> None:
 
 def test_a_cluster_that_is_not_there(tmp_path: Path) -> None:
     plan, folder = started(SMALL, tmp_path / "s")
-    with pytest.raises(RunError, match=r"The Ray cluster at '127\.0\.0\.10:1' cannot be reached: Connection refused\."):
+    with pytest.raises(
+        rf.RunError, match=r"The Ray cluster at '127\.0\.0\.10:1' cannot be reached: Connection refused\."
+    ):
         run_sweep(plan, folder, engine="ray", address="127.0.0.10:1")
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 from tests.studies.common import SMALL, assert_alone, started
 
-from resetfree.core.errors import RunError
+import resetfree as rf
 from resetfree.studies.engines.runner import InProcess, Local, Outcome, Runner, Stop
 from resetfree.studies.suites import suite_runner
 from resetfree.studies.suites.suite import find_suite, methods
@@ -89,7 +89,7 @@ def test_a_comparison_whose_process_was_killed_ends_and_keeps_what_is_done(
         def play(self, jobs: deque[Any]) -> Any:
             for job in list(jobs)[:3]:
                 yield job, job.play(lambda: False)
-            yield jobs[3], jobs[3].failed(RunError("killed"))
+            yield jobs[3], jobs[3].failed(rf.RunError("killed"))
 
         def __class_getitem__(cls, _: Any) -> Any:
             return cls
@@ -97,6 +97,6 @@ def test_a_comparison_whose_process_was_killed_ends_and_keeps_what_is_done(
     monkeypatch.setattr(suite_runner, "Local", Dying)
     chosen = [methods()["algorithm 1"]]
     with Results(tmp_path / "r.jsonl", "smoke") as results:
-        with pytest.raises(RunError, match=r"A process of the comparison was killed, .* takes the least memory"):
+        with pytest.raises(rf.RunError, match=r"A process of the comparison was killed, .* takes the least memory"):
             suite_runner.run_suite(find_suite("smoke", ["grid-v0"]), chosen, results, jobs=2)
         assert len(results.outcomes) == 3

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from resetfree.game.contract import Plan, Round
+import resetfree as rf
 
 Rule = Callable[[int, int], int]  # k, newest reset before it -> based_on
 
@@ -36,13 +36,13 @@ def play(
     episodes: int,
     seed: int,
     rule: Rule,
-) -> Iterator[Round]:
+) -> Iterator[rf.Round]:
     """Play with plans as old as the rule says."""
     rng = np.random.default_rng(seed)
     primals, duals = [primal.init(problem, episodes, seed)], [dual.init(problem, episodes, seed)]
     s1, fell = problem.first_start(rng.random()), 0
     lams: list[float] = []
-    plans: list[Plan] = []
+    plans: list[rf.Plan] = []
     start = s1
     for k in range(1, episodes + 1):
         lams.append(dual.multiplier(deepcopy(duals[-1]), start, lambda y, at=start: primal.plan(primals[-1], at, y)))
@@ -51,7 +51,7 @@ def play(
         plan, lam = plans[j], lams[j]
         episode = problem.rollout(plan.policy, s1, rng.random(problem.n_uniforms))
         cost = float(episode.reset)
-        this = Round(k, s1, lam, plan, episode=episode, cost_signal=cost, exact=None, based_on=j)
+        this = rf.Round(k, s1, lam, plan, episode=episode, cost_signal=cost, exact=None, based_on=j)
         yield this
         duals.append(dual.update(deepcopy(duals[-1]), this))
         primals.append(primal.update(deepcopy(primals[-1]), this))

@@ -12,36 +12,26 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog, minimize, nnls
 
 import resetfree as rf
-from resetfree import AssumptionViolated, FiniteMDP, InvalidInput, NotCertifiable
 from resetfree.problems.finite.composed import with_contexts
 from resetfree.problems.finite.safety import RESTART, START
-from resetfree.theory.assumptions import (
-    AssumptionReport,
-    Finding,
-    check,
-    close,
-    dual_class,
-    feasibility,
-    linearity,
-    reachable_starts,
-)
+from resetfree.theory.assumptions import AssumptionReport, Finding, dual_class, feasibility, linearity, reachable_starts
 from resetfree.theory.assumptions import multipliers as dual_module
 from resetfree.theory.assumptions.multipliers import least_norm, least_norm_equal
 
 Floats = NDArray[np.float64]
 
 
-def corridor(n: int, horizon: int, **options: object) -> FiniteMDP:
+def corridor(n: int, horizon: int, **options: object) -> rf.FiniteMDP:
     """States 0..n-1 and a pit; "on" moves right (at the end into the pit), "stay" stays; nothing leads back."""
     transition = np.zeros((n + 1, 2, n + 1))
     for s in range(n):
         transition[s, 0, s + 1] = transition[s, 1, s] = 1.0
     reset = np.arange(n + 1) == n
-    return FiniteMDP(transition, np.full((n + 1, 2), 0.5), reset, horizon, **options)  # type: ignore[arg-type]
+    return rf.FiniteMDP(transition, np.full((n + 1, 2), 0.5), reset, horizon, **options)  # type: ignore[arg-type]
 
 
 def test_the_default_problem_is_accepted() -> None:
-    report = check(rf.make("grid-v0"))
+    report = rf.check(rf.make("grid-v0"))
     assert report
     assert [finding.holds for finding in report] == [True, True, True]
     assert report["dual class"].detail["B"] == pytest.approx(38.8664632, abs=1e-9)
@@ -52,7 +42,7 @@ def test_the_default_problem_is_accepted() -> None:
 
 
 def test_a_restart_that_must_reset_is_rejected_by_name() -> None:
-    report = check(rf.make("footnote-v0"))
+    report = rf.check(rf.make("footnote-v0"))
     assert not report
     finding = report["feasibility"]
     assert finding.holds is False
@@ -61,8 +51,8 @@ def test_a_restart_that_must_reset_is_rejected_by_name() -> None:
     assert "a restart" in finding.sentence
     assert report["dual class"].detail["left_out"] == 1
     assert "Left out" in report["dual class"].sentence
-    with pytest.raises(AssumptionViolated, match="bad"):
-        close(rf.make("footnote-v0"))
+    with pytest.raises(rf.AssumptionViolated, match="bad"):
+        rf.close(rf.make("footnote-v0"))
 
 
 def test_the_story_of_a_start_is_told() -> None:
@@ -84,7 +74,7 @@ def test_the_story_of_a_start_is_told() -> None:
 def test_the_boundary_decides_how_far_an_episode_goes(boundary: str, steps: int) -> None:
     transition = np.zeros((8, 1, 8))
     transition[np.arange(8), 0, (np.arange(8) + 1) % 8] = 1.0  # a ring of one action
-    mdp = FiniteMDP(transition, np.zeros((8, 1)), np.zeros(8), 3, boundary=boundary)  # type: ignore[arg-type]
+    mdp = rf.FiniteMDP(transition, np.zeros((8, 1)), np.zeros(8), 3, boundary=boundary)  # type: ignore[arg-type]
     expected = {s * steps % 8 for s in range(8)}
     assert set(np.flatnonzero(reachable_starts(mdp).states).tolist()) == expected
 
@@ -97,8 +87,8 @@ def test_states_where_the_end_is_a_reset_are_not_next_starts() -> None:
 
 def test_contexts_can_make_a_reset_state_a_start() -> None:
     """Standing where the next task may call it a reset is a reset: a start that cannot move away is infeasible."""
-    one = FiniteMDP(np.ones((2, 1, 1)) * np.eye(2)[:, None], np.zeros((2, 1)), [False, False], 2, start=1, restart=0)
-    two = FiniteMDP(np.ones((2, 1, 1)) * np.eye(2)[:, None], np.zeros((2, 1)), [False, True], 2, start=0, restart=0)
+    one = rf.FiniteMDP(np.ones((2, 1, 1)) * np.eye(2)[:, None], np.zeros((2, 1)), [False, False], 2, start=1, restart=0)
+    two = rf.FiniteMDP(np.ones((2, 1, 1)) * np.eye(2)[:, None], np.zeros((2, 1)), [False, True], 2, start=0, restart=0)
     mdp = with_contexts([one, two], [[0.5, 0.5], [0.5, 0.5]])
     finding = feasibility(mdp)
     assert finding.holds is False
@@ -107,12 +97,14 @@ def test_contexts_can_make_a_reset_state_a_start() -> None:
     literal = with_contexts([one.replace(horizon=1, boundary="literal"), two.replace(horizon=1, boundary="literal")],
                             [[0.5, 0.5], [0.5, 0.5]])  # fmt: skip
     assert "is a reset state" in feasibility(literal).sentence
-    with pytest.raises(AssumptionViolated):  # nothing ever arrives, so no arrival can be made a reset
-        close(literal)
+    with pytest.raises(rf.AssumptionViolated):  # nothing ever arrives, so no arrival can be made a reset
+        rf.close(literal)
 
 
 def test_restarts_count_only_in_contexts_that_come() -> None:
-    task = FiniteMDP(np.ones((2, 1, 1)) * np.eye(2)[:, None], np.zeros((2, 1)), [False, False], 1, start=0, restart=1)
+    task = rf.FiniteMDP(
+        np.ones((2, 1, 1)) * np.eye(2)[:, None], np.zeros((2, 1)), [False, False], 1, start=0, restart=1
+    )
     mdp = with_contexts([task, task, task], [[0, 1, 0], [0, 1, 0], [0, 0, 1]])  # context 0 once, then 1, never 2
     assert reachable_starts(mdp).states.tolist() == [True, False, True, True, False, False]
 
@@ -120,14 +112,14 @@ def test_restarts_count_only_in_contexts_that_come() -> None:
 def test_closing_repairs_what_fails() -> None:
     transition = np.zeros((4, 2, 4))  # 0 stays or goes to 1, from which everything leads to the pit 3; 2 is a safe home
     transition[0, 0, 0] = transition[0, 1, 1] = transition[1, :, 3] = transition[2, :, 0] = 1.0
-    mdp = FiniteMDP(transition, np.zeros((4, 2)), [0, 0, 0, 1], 2, start=2)
+    mdp = rf.FiniteMDP(transition, np.zeros((4, 2)), [0, 0, 0, 1], 2, start=2)
     finding = feasibility(mdp)
     assert (finding.holds, finding.witness) == (False, 1)
     assert "along 2 -> 1" in finding.sentence
-    repaired = close(mdp)
+    repaired = rf.close(mdp)
     assert repaired.end_reset.tolist() == [False, True, False, False]
-    assert bool(check(repaired))
-    assert close(repaired) is repaired
+    assert bool(rf.check(repaired))
+    assert rf.close(repaired) is repaired
 
 
 # Linear problems
@@ -139,10 +131,10 @@ def test_the_random_linear_problem_is_linear_and_a_perturbed_one_is_not() -> Non
     assert finding.holds
     assert finding.detail["norms"]["mu"] == pytest.approx(np.sqrt(6))
     assert finding.detail["norms"]["cost"] == pytest.approx(1.0)
-    assert check(mdp)
+    assert rf.check(mdp)
     dense = mdp.transition.matrix().toarray().reshape(30, 4, 30)
     dense[7, 2] = 0.999 * dense[7, 2] + 0.001 * np.eye(30)[5]
-    moved = check(mdp.replace(transition=dense))
+    moved = rf.check(mdp.replace(transition=dense))
     assert not moved
     assert moved["linearity"].witness == 7
     worst = moved["linearity"].detail["worst"]
@@ -263,13 +255,13 @@ def test_features_that_cannot_express_the_multiplier() -> None:
 def test_too_large_a_problem_is_not_checked_unless_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     mdp = rf.make("grid-v0")
     monkeypatch.setattr(dual_module, "LARGEST_WORK", 1.0)
-    report = check(mdp)
+    report = rf.check(mdp)
     assert report  # feasibility holds and nothing fails
     assert report["dual class"].holds is None
     assert "starts=" in report["dual class"].sentence
-    asked = check(mdp, starts=[0, 2])
+    asked = rf.check(mdp, starts=[0, 2])
     assert asked["dual class"].detail["B"] == pytest.approx(38.8664632)
-    with pytest.raises(AssumptionViolated):
+    with pytest.raises(rf.AssumptionViolated):
         dual_class(rf.make("footnote-v0"), starts=[1])
 
 
@@ -277,7 +269,7 @@ def test_nothing_to_bound_where_no_start_is_feasible() -> None:
     mdp = rf.make("footnote-v0").replace(start=1)
     finding = dual_class(mdp)
     assert finding.holds is None
-    assert not check(mdp)
+    assert not rf.check(mdp)
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -348,13 +340,13 @@ def test_equalities_that_contradict_each_other() -> None:
     ],
 )
 def test_what_features_must_be(options: dict[str, Floats], sentence: str) -> None:
-    with pytest.raises(InvalidInput, match=sentence):
-        check(rf.make("grid-v0"), **options)
+    with pytest.raises(rf.InvalidInput, match=sentence):
+        rf.check(rf.make("grid-v0"), **options)
 
 
 def test_only_finite_problems_can_be_checked() -> None:
-    with pytest.raises(NotCertifiable, match="FiniteProblem"):
-        check(rf.make("grid-v0").problem())
+    with pytest.raises(rf.NotCertifiable, match="FiniteProblem"):
+        rf.check(rf.make("grid-v0").problem())
 
 
 def test_a_report_is_true_only_if_feasibility_was_found_to_hold() -> None:

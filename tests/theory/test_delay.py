@@ -13,8 +13,6 @@ from tests.property.strategies import exact
 from tests.theory.late_game import Rule, never_waits, play, waits, waits_at_random
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput
-from resetfree.game.contract import Plan
 from resetfree.players.dual.online_gradient import AdagradNorm, ConstantStep, ProjectedGradient
 from resetfree.players.dual.penalties import ConstantPenalty
 from resetfree.players.elimination.support_elimination import SupportElimination
@@ -67,7 +65,7 @@ def test_the_regrets_of_the_plans_that_were_new_do_not_bound_those_that_were_pla
 
 def test_based_on_must_be_a_round_that_was_over() -> None:
     for wrong in ([0, 2], [-1], [0.0], [[0]]):
-        with pytest.raises(InvalidInput, match="based_on"):
+        with pytest.raises(rf.InvalidInput, match="based_on"):
             delays(np.array(wrong))
 
 
@@ -159,7 +157,7 @@ def test_each_doubling_may_go_unseen_for_as_many_rounds_as_the_delay() -> None:
 class Adversary(SupportElimination):
     """Any allowed action, chosen at random but with a taste for pairs that were never tried."""
 
-    def plan(self, state: Any, s1: Any, lam: float) -> Plan:
+    def plan(self, state: Any, s1: Any, lam: float) -> rf.Plan:
         rng = np.random.default_rng(state.data.k)
         policy = np.zeros((state.data.horizon, *state.allowed.shape[1:]))
         for h, table in enumerate(policy):
@@ -168,7 +166,7 @@ class Adversary(SupportElimination):
                 may = allowed[s] if allowed[s].any() else np.ones(len(row), dtype=np.bool_)
                 fresh = may & (tried[s] == 0)
                 row[rng.choice(np.flatnonzero(fresh if fresh.any() and rng.random() < 0.8 else may))] = 1.0
-        return Plan(policy, 0.0, 0.0)
+        return rf.Plan(policy, 0.0, 0.0)
 
 
 def eliminated(mdp: rf.FiniteMDP, rule: Rule, seed: int, player: Any = None) -> tuple[int, int]:

@@ -14,7 +14,6 @@ from tests.property.random_mdps import closed_mdp, rough_mdp, sparse_policy
 from tests.property.strategies import exact, finite_problems
 
 import resetfree as rf
-from resetfree import FiniteMDP, InvalidInput
 from resetfree.game.loop import begin, play
 from resetfree.players.linear.algorithm1 import algorithm1
 from resetfree.problems.finite.tabular_policy import random_policy
@@ -72,16 +71,18 @@ def test_the_softmax_lemmas_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not softmax_gap([[0.0, 1.0, 5.0]], 10.0).holds
     monkeypatch.setattr(lemmas, "softmax", lambda rows: honest(1.5 * np.asarray(rows)))
     assert not softmax_lipschitz([[0.0, 0.0]], [[1e-3, -1e-3]]).holds
-    with pytest.raises(InvalidInput, match="'alpha' of softmax_gap"):
+    with pytest.raises(rf.InvalidInput, match="'alpha' of softmax_gap"):
         softmax_gap([[1.0]], 0.0)
-    with pytest.raises(InvalidInput, match="one shape"):
+    with pytest.raises(rf.InvalidInput, match="one shape"):
         softmax_lipschitz([[1.0]], [[1.0, 2.0]])
 
 
 # Lemmas 3 and 4 of Ghosh et al.
 
 
-def optimistic_estimates(mdp: FiniteMDP, lam: float, alpha: float, rng: np.random.Generator) -> tuple[Floats, Floats]:
+def optimistic_estimates(
+    mdp: rf.FiniteMDP, lam: float, alpha: float, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
     """Any Q_r above, and Q_c below, one true step of their own values: random bonuses, step by step from the end."""
     shape = (mdp.horizon, mdp.n_states, mdp.n_actions)
     q_r, q_c = np.zeros(shape), np.zeros(shape)
@@ -135,7 +136,7 @@ def test_the_two_lemmas_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     monkeypatch.setattr(lemmas, "_along", lambda mdp, policy, step: np.zeros(mdp.n_states))
     assert [c.holds for c in overestimates(mdp, q_r, q_c, 10.0, 50.0)] == [False, False]
-    with pytest.raises(InvalidInput, match="estimates must have shape"):
+    with pytest.raises(rf.InvalidInput, match="estimates must have shape"):
         overestimates(mdp, q_r[:2], q_c, 10.0, 50.0)
 
 
@@ -144,7 +145,7 @@ def test_the_two_lemmas_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @exact(80)
 @given(mdp=finite_problems(), seed=seeds)
-def test_the_performance_difference_is_an_identity_of_fractions(mdp: FiniteMDP, seed: int) -> None:
+def test_the_performance_difference_is_an_identity_of_fractions(mdp: rf.FiniteMDP, seed: int) -> None:
     rng = np.random.default_rng(seed)
     for policy in (rng.integers(mdp.n_actions, size=(mdp.horizon, mdp.n_states)), random_policy(mdp, rng)):
         for certificate in performance_difference(mdp, policy):
@@ -177,7 +178,7 @@ def algorithm1_run(episodes: int = 300) -> tuple[rf.FiniteMDP, Any]:
     return mdp, rf.learn(mdp, *algorithm1(B=5.0, width="theory"), episodes=episodes, seed=3)
 
 
-def pair_bounds(mdp: FiniteMDP, run: Any) -> dict[str, Any]:
+def pair_bounds(mdp: rf.FiniteMDP, run: Any) -> dict[str, Any]:
     k = np.arange(1, len(run) + 1)
     alpha = run.spec["statements"]["primal"]["constants"]["alpha"]
     return {"online": 1.5 * 5.0 * np.sqrt(k), "soft": k * mdp.horizon * np.log(mdp.n_actions) / alpha}
@@ -275,7 +276,7 @@ def test_a_policy_that_does_not_remember_is_none(monkeypatch: pytest.MonkeyPatch
     honest = constrained_value
     for start in (0, 1):
 
-        def forgetful(mdp: FiniteMDP, weights: Any, threshold: float, start: int = start) -> Any:
+        def forgetful(mdp: rf.FiniteMDP, weights: Any, threshold: float, start: int = start) -> Any:
             policy = honest(mdp, np.eye(mdp.n_states)[start], threshold).policy
             return honest(mdp, weights, threshold)._replace(policy=policy)
 

@@ -18,7 +18,7 @@ from resetfree.show.report.html.html_tables import limit_words
 from resetfree.studies.suites.suite import AUTO, SUITES
 from resetfree.studies.suites.suite_runner import Entry, PlayedEntry, compare
 from resetfree.theory.assumptions import feasibility
-from resetfree.theory.reset_limits import PermutationBound, depends_on_step, limit, permutation_bound, size_limit
+from resetfree.theory.reset_limits import PermutationBound, depends_on_step, permutation_bound, size_limit
 
 
 def as_mdp(table: Table) -> rf.FiniteMDP:
@@ -52,7 +52,7 @@ def test_some_of_these_problems_have_nodes_from_which_a_reset_cannot_be_avoided(
     """So that the search is not about the easy case only: there, unsafe pairs outnumber the limit."""
     over = [table for table in all_tables(2, 2, 2) if rf.limit(as_mdp(table)).unsafe > 2]
     assert over
-    assert all(limit(as_mdp(table)).promised == 2 for table in over)
+    assert all(rf.limit(as_mdp(table)).promised == 2 for table in over)
 
 
 def test_feasibility_of_the_package_is_the_word_by_word_one() -> None:
@@ -109,7 +109,7 @@ def test_in_expectation_no_learner_does_better(n: int, n_actions: int, horizon: 
         Table(n, 1, horizon, tuple(tuple(chosen(n, s, a == safe[s]) for a in range(n_actions)) for s in range(n)), 0, 0)
         for safe in np.ndindex(*[n_actions] * n)
     ]
-    found = limit(as_mdp(tables[0]))
+    found = rf.limit(as_mdp(tables[0]))
     for episodes in range(found.episodes):
         assert found.expected_after(episodes) <= least_mean(tables, episodes) + 1e-12
     assert found.expected == found.expected_after(found.episodes) == n * (n_actions - 1) / 2
@@ -135,7 +135,7 @@ def test_elimination_stays_within_the_limit_on_every_path(kind: str) -> None:
 
 
 def test_numbers_of_episodes() -> None:
-    found = limit(rf.make("grid-v0"))
+    found = rf.limit(rf.make("grid-v0"))
     assert [found.after(k) for k in (0, 7, 40, 10**9)] == [0, 7, 40, 40]
     assert [found.expected_after(k) for k in (0, 3, 4, 71, 79, 80)] == [0.0, 0.0, 2.0, 16.0, 18.0, 20.0]
     bad: Any = 2.5

@@ -9,7 +9,6 @@ import pytest
 from numpy.typing import ArrayLike, NDArray
 
 import resetfree as rf
-from resetfree import AssumptionViolated, InvalidInput
 from resetfree.players.linear.greedy_composite import composite_beta
 from resetfree.problems.finite.tabular_policy import random_policy, uniform
 from resetfree.theory.oracle.dynamic_programming import Values
@@ -90,7 +89,7 @@ def test_an_infeasible_start_is_named() -> None:
     rounds = exact_rounds(mdp, [uniform(mdp)] * 2, 0.0, [0, 1])
     solution = rf.solve(mdp)
     for function in (regret, primal_regret):
-        with pytest.raises(AssumptionViolated, match=r"Round 2 starts in state bad \(index 1\)") as caught:
+        with pytest.raises(rf.AssumptionViolated, match=r"Round 2 starts in state bad \(index 1\)") as caught:
             function(rounds, solution)
         assert caught.value.witness == 1
     assert resets(rounds)[-1] > 1  # what needs no comparator is still there
@@ -98,25 +97,25 @@ def test_an_infeasible_start_is_named() -> None:
 
 def test_what_the_arguments_must_be(mdp: rf.FiniteMDP, rounds: Rounds) -> None:
     policy = uniform(mdp)
-    with pytest.raises(InvalidInput, match="outside the reset set"):
+    with pytest.raises(rf.InvalidInput, match="outside the reset set"):
         exact_rounds(mdp, [policy], 0.0, [5])
-    with pytest.raises(InvalidInput, match=r"one per start, 2\. Got 1"):
+    with pytest.raises(rf.InvalidInput, match=r"one per start, 2\. Got 1"):
         exact_rounds(mdp, [policy], 0.0, [0, 0])
-    with pytest.raises(InvalidInput, match="Got more than 1"):
+    with pytest.raises(rf.InvalidInput, match="Got more than 1"):
         exact_rounds(mdp, [policy] * 2, 0.0, [0])
-    with pytest.raises(InvalidInput, match="The 'lam' of Rounds must have one entry per round"):
+    with pytest.raises(rf.InvalidInput, match="The 'lam' of Rounds must have one entry per round"):
         exact_rounds(mdp, [policy], [0.0, 1.0], [0])
-    with pytest.raises(InvalidInput, match="The 'lam' of Rounds must be finite"):
+    with pytest.raises(rf.InvalidInput, match="The 'lam' of Rounds must be finite"):
         exact_rounds(mdp, [policy], [np.nan], [0])
-    with pytest.raises(InvalidInput, match=r"must have shape \[K\]"):
+    with pytest.raises(rf.InvalidInput, match=r"must have shape \[K\]"):
         exact_rounds(mdp, [policy], 0.0, [[0]])
-    with pytest.raises(InvalidInput, match="both or neither"):
+    with pytest.raises(rf.InvalidInput, match="both or neither"):
         dual_regret(rounds)
-    with pytest.raises(InvalidInput, match="both or neither"):
+    with pytest.raises(rf.InvalidInput, match="both or neither"):
         dual_regret(rounds, 0.0, at_starts=np.zeros(6))
-    with pytest.raises(InvalidInput, match="one entry per state"):
+    with pytest.raises(rf.InvalidInput, match="one entry per state"):
         dual_regret(rounds, np.zeros(6))  # [K] is not [S]: six rounds are not twelve states
-    with pytest.raises(InvalidInput, match="'at_starts'"):
+    with pytest.raises(rf.InvalidInput, match="'at_starts'"):
         dual_regret(rounds, at_starts=np.zeros(12))
 
 

@@ -24,8 +24,6 @@ from tests.property.random_mdps import closed_mdp, rough_mdp
 from tests.property.strategies import exact
 
 import resetfree as rf
-from resetfree.core.certificate import Certificate
-from resetfree.core.errors import InvalidInput
 from resetfree.players.linear.linear_ucb import LinearUCB
 from resetfree.problems.finite.safety import SafeSets
 from resetfree.theory import theorems
@@ -38,9 +36,9 @@ from resetfree.theory.assumptions.linearity import (
 )
 from resetfree.theory.certificates import OPTIMISM, RATES, certify
 from resetfree.theory.certificates.claims_dual import NEARLY
-from resetfree.theory.oracle.dynamic_programming import Solution, can_leave, can_reset
+from resetfree.theory.oracle.dynamic_programming import can_leave, can_reset
 from resetfree.theory.proved_widths import CONCENTRATION, interval_width, noise_radius
-from resetfree.theory.theorems import certify_problem, every_restricted_policy, restricted_policies
+from resetfree.theory.theorems import every_restricted_policy, restricted_policies
 
 DISTANCES = (0.0, 0.02, 0.1, 0.4)
 
@@ -146,7 +144,7 @@ def test_distances_are_to_linear_problems_with_the_norms_of_the_assumption() -> 
     assert nearest_linear(small).transition > 0.5
 
 
-def near(epsilon: float, declared: tuple[float, float] | None = None) -> list[Certificate]:
+def near(epsilon: float, declared: tuple[float, float] | None = None) -> list[rf.Certificate]:
     """Claims of optimism and rates of a run whose widths are for a declared distance, by default the measured one."""
     mdp = rf.make("random-linear-v0", **NEAR, epsilon=epsilon)
     p, r = nearest_linear(mdp) if declared is None else declared
@@ -185,7 +183,7 @@ def test_the_rate_grows_by_the_terms_of_epsilon() -> None:
 
 
 def test_epsilon_is_for_the_proved_width() -> None:
-    with pytest.raises(InvalidInput, match="must be proved where epsilon_p or epsilon_r is positive"):
+    with pytest.raises(rf.InvalidInput, match="must be proved where epsilon_p or epsilon_r is positive"):
         LinearUCB(B=1.0, epsilon_p=0.1)
     grid = rf.make("grid-v0").problem()  # intervals need no linearity
     one, two = (LinearUCB(B=3.0, width="proved", epsilon_p=e).primal_regret_bound(grid, 99, 99) for e in (0.0, 0.5))
@@ -195,7 +193,7 @@ def test_epsilon_is_for_the_proved_width() -> None:
 seeds = st.integers(0, 2**32 - 1)
 
 
-def with_abar(known: Solution, change: Any) -> Solution:
+def with_abar(known: rf.Solution, change: Any) -> rf.Solution:
     """The solution with another Abar, [H, S, A]."""
     safe = np.array(known.safe_actions)
     change(safe)
@@ -211,7 +209,7 @@ def test_the_policies_tried_are_many_and_no_two_are_the_same(monkeypatch: pytest
 
     monkeypatch.setattr(theorems, "restricted_policies", remember)
     mdp = rf.make("grid-v0")
-    found = [c for c in certify_problem(mdp) if "Abar from a feasible start iff" in c.claim]
+    found = [c for c in rf.certify_problem(mdp) if "Abar from a feasible start iff" in c.claim]
     assert len(tried) == len(set(tried)) == found[0].detail["policies"] >= 30
     assert 0 < found[0].detail["all_restricted"] < 30 * found[0].detail["starts"]  # of both kinds
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from resetfree.core.errors import InvalidInput
+import resetfree as rf
 from resetfree.theory.sets import (
     Ball,
     ConeBall,
@@ -196,11 +196,11 @@ def test_sizes_at_the_ends_of_the_floats(scale: float) -> None:
 def test_points_that_are_none_are_refused(bad: list[float]) -> None:
     members: list[ConvexSet] = [Ball(2, 1.0), OrthantBall(2, 1.0), ConeBall(np.eye(2), 1.0)]
     for member in members:
-        with pytest.raises(InvalidInput, match=r"must be finite numbers of shape \(2,\)"):
+        with pytest.raises(rf.InvalidInput, match=r"must be finite numbers of shape \(2,\)"):
             member.project(bad)
-        with pytest.raises(InvalidInput, match=r"must be finite numbers of shape \(2,\)"):
+        with pytest.raises(rf.InvalidInput, match=r"must be finite numbers of shape \(2,\)"):
             member.contains(bad)
-    with pytest.raises(InvalidInput, match=r"must be finite numbers of shape \(3,\)"):
+    with pytest.raises(rf.InvalidInput, match=r"must be finite numbers of shape \(3,\)"):
         SumOfSquaresBall(2, 1.0).project(bad)
 
 
@@ -218,7 +218,7 @@ def test_points_that_are_none_are_refused(bad: list[float]) -> None:
     ],
 )
 def test_sets_that_are_none_are_refused(make: Callable[[], object], sentence: str) -> None:
-    with pytest.raises(InvalidInput) as caught:
+    with pytest.raises(rf.InvalidInput) as caught:
         make()
     assert sentence in str(caught.value)
 

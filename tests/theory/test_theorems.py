@@ -10,15 +10,12 @@ import pytest
 from numpy.typing import ArrayLike
 
 import resetfree as rf
-from resetfree import AssumptionViolated, InvalidInput
 from resetfree.problems.finite.safety import SafeSets
 from resetfree.problems.finite.tabular_policy import random_policy, uniform
 from resetfree.theory import theorems
 from resetfree.theory.lemmas import no_attained_multiplier, no_shared_optimum_above_zero
-from resetfree.theory.oracle.dynamic_programming import Solution
 from resetfree.theory.regret import Rounds, exact_rounds
 from resetfree.theory.theorems import (
-    certify_problem,
     least_multiplier,
     reduction,
     regret_equivalence,
@@ -60,7 +57,7 @@ def random_rounds(mdp: rf.FiniteMDP, seed: int, n: int = 40) -> Rounds:
 @pytest.mark.parametrize("name", FINITE)
 def test_every_registered_problem_is_certified(name: str) -> None:
     mdp = rf.make(name)
-    certificates = certify_problem(mdp)
+    certificates = rf.certify_problem(mdp)
     assert [c.claim.split(" (")[0] for c in certificates] == CLAIMS
     for certificate in certificates:
         assert certificate.holds, certificate
@@ -71,7 +68,7 @@ def test_every_registered_problem_is_certified(name: str) -> None:
             assert certificate.holds, certificate
 
 
-def broken(solution: Solution, what: str) -> Solution:
+def broken(solution: rf.Solution, what: str) -> rf.Solution:
     """A solution of the grid that is wrong in one respect."""
     mdp, safe = solution.mdp, np.array(solution.safe_actions)
     if what == "a risky policy":
@@ -108,13 +105,13 @@ def test_every_claim_about_a_problem_fails_on_some_wrong_answer(
     """Each of the ten claims has a wrong answer among these that it does not survive."""
     honest = rf.solve
     monkeypatch.setattr(theorems, "solve", lambda mdp, starts=None: broken(honest(mdp, starts), what))
-    failed = {i for i, c in enumerate(certify_problem(grid)) if not c.holds}
+    failed = {i for i, c in enumerate(rf.certify_problem(grid)) if not c.holds}
     assert fails <= failed, failed
 
 
 @pytest.mark.parametrize("boundary", ["physical", "literal"])
 def test_both_boundaries_are_certified(grid: rf.FiniteMDP, boundary: str) -> None:
-    assert all(c.holds for c in certify_problem(grid.replace(boundary=boundary)))
+    assert all(c.holds for c in rf.certify_problem(grid.replace(boundary=boundary)))
 
 
 def test_the_saddle_point_of_the_grid(grid: rf.FiniteMDP) -> None:
@@ -138,7 +135,7 @@ def test_below_lambda_hat_the_saddle_point_fails(grid: rf.FiniteMDP) -> None:
     certificate = saddle_point(grid, one, solution)
     assert not certificate.holds
     assert certificate.witness == "0,2 (index 2)"
-    with pytest.raises(InvalidInput, match="'multipliers' of saddle_point"):
+    with pytest.raises(rf.InvalidInput, match="'multipliers' of saddle_point"):
         saddle_point(grid, hat[:3], solution)
 
 
@@ -167,7 +164,7 @@ def test_small_gains_are_seen_and_rounding_is_not(more: float, seen: bool) -> No
 def test_only_the_starts_that_were_asked_for(grid: rf.FiniteMDP) -> None:
     solution = rf.solve(grid, starts=[0, 2])
     assert shared_saddle_point(grid, solution)[-1].detail["starts"] == 2
-    assert all(c.holds for c in certify_problem(grid, starts=[0, 2]))
+    assert all(c.holds for c in rf.certify_problem(grid, starts=[0, 2]))
     rounds = random_rounds(grid, seed=2)  # starts beyond those asked for: their multipliers are computed
     assert [c.to_dict() for c in reduction(rounds, solution)] == [
         c.to_dict() for c in reduction(rounds, rf.solve(grid))
@@ -178,15 +175,15 @@ def test_the_corollary_compares_with_one_policy(grid: rf.FiniteMDP) -> None:
     certificate = regret_equivalence(grid, [0, 0, 3, 11, 7])
     assert certificate.holds
     assert certificate.rhs == pytest.approx(2 * 0.45821874 + 8 + 1.44804471 + 2.12816628)
-    with pytest.raises(AssumptionViolated, match="bad"):
+    with pytest.raises(rf.AssumptionViolated, match="bad"):
         regret_equivalence(rf.make("footnote-v0"), [0, 1])
-    with pytest.raises(InvalidInput, match="at least one state"):
+    with pytest.raises(rf.InvalidInput, match="at least one state"):
         regret_equivalence(grid, [])
 
 
 def test_the_corollary_can_fail(grid: rf.FiniteMDP) -> None:
     solution = rf.solve(grid)
-    wrong = Solution(
+    wrong = rf.Solution(
         grid, solution.safe, solution.feasible, solution.value + 0.01, solution.policy, solution.cost, solution.starts
     )
     assert not regret_equivalence(grid, [0, 3], wrong).holds
@@ -259,7 +256,7 @@ def test_the_reduction_names_an_infeasible_start() -> None:
     mdp = rf.make("footnote-v0")
     rounds = exact_rounds(mdp, [uniform(mdp)] * 3, 1.0, [0, 1, 1])
     for statement in (reduction, saddle_gap):
-        with pytest.raises(AssumptionViolated, match="Round 2 starts in state bad"):
+        with pytest.raises(rf.AssumptionViolated, match="Round 2 starts in state bad"):
             statement(rounds, rf.solve(mdp))
 
 
@@ -274,7 +271,7 @@ def test_no_multiplier_is_attained_in_the_limit() -> None:
     assert [c.lhs for c in certificates[2:]] == pytest.approx([36.0, 400.0, 6400.0])
     assert certificates[0].detail["g"][0] == pytest.approx(2 / 3)
     assert no_attained_multiplier(7)[-1].lhs == pytest.approx(196.0)
-    with pytest.raises(InvalidInput, match="positive integers"):
+    with pytest.raises(rf.InvalidInput, match="positive integers"):
         no_attained_multiplier(())
 
 
@@ -286,7 +283,7 @@ def test_only_a_budget_of_zero_has_one_policy_for_all_starts() -> None:
     assert zero.holds
     assert (zero.lhs, zero.rhs) == (0.0, 0.0)
     assert all(c.holds for c in no_shared_optimum_above_zero(0.2))
-    with pytest.raises(InvalidInput, match="must be a number between 0 and 1"):
+    with pytest.raises(rf.InvalidInput, match="must be a number between 0 and 1"):
         no_shared_optimum_above_zero(1.0)
 
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput
 from resetfree.problems.finite.tabular_policy import random_policy, table
 from resetfree.problems.stepping import FunctionPolicy
 from resetfree.use import DeployedPolicy, Evaluation, continuing_return, evaluate
@@ -126,16 +125,16 @@ def test_noise_without_a_bound_leaves_the_approximate_interval() -> None:
 def test_a_policy_must_fit_where_it_is_played() -> None:
     policy = of(rf.make("grid-v0"), np.zeros(12, dtype=int))
     pits = rf.make("pits-v0", n=4)
-    with pytest.raises(InvalidInput, match=r"with 16 states\. Got 'pits-v0' with 25 instead"):
+    with pytest.raises(rf.InvalidInput, match=r"with 16 states\. Got 'pits-v0' with 25 instead"):
         evaluate(of(pits, np.zeros(16, dtype=int)), rf.make("pits-v0", n=5))
     layered = of(rf.make("grid-v0"), random_policy(rf.make("grid-v0"), np.random.default_rng(0)))
-    with pytest.raises(InvalidInput, match="depends on the step of episodes of 8 steps"):
+    with pytest.raises(rf.InvalidInput, match="depends on the step of episodes of 8 steps"):
         evaluate(layered, rf.make("grid-v0", horizon=5))
     assert evaluate(policy, rf.make("grid-v0", horizon=5), episodes=2).horizon == 5  # this one does not
-    with pytest.raises(InvalidInput, match="with 5 actions"):
+    with pytest.raises(rf.InvalidInput, match="with 5 actions"):
         evaluate(policy, "gym:CartPole-v1")
     alone = DeployedPolicy(policy.rule, policy.sensor, policy.actions, 8, {})
-    with pytest.raises(InvalidInput, match="A policy from a file is evaluated in a problem"):
+    with pytest.raises(rf.InvalidInput, match="A policy from a file is evaluated in a problem"):
         alone.evaluate()
 
 
@@ -148,7 +147,7 @@ def test_a_policy_must_fit_where_it_is_played() -> None:
 )  # fmt: skip
 def test_arguments_that_cannot_be_are_refused(wrong: Any) -> None:
     mdp = rf.make("grid-v0")
-    with pytest.raises(InvalidInput):
+    with pytest.raises(rf.InvalidInput):
         evaluate(of(mdp, np.zeros(12, dtype=int)), mdp, **wrong)
 
 

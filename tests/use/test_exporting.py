@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput, RunError
 from resetfree.players.linear.stored_linear import LinearValues
 from resetfree.players.model_based.linear_scores import LinearScores
 from resetfree.problems.contract import ChoicePolicy
@@ -172,7 +171,7 @@ def test_a_policy_of_ones_own_is_written_and_nobody_takes_our_names(tmp_path: Pa
     assert again.predict(np.array([[1.0, 0.0], [0.0, 0.0]]))[0].tolist() == [9, 7]
     refused(spoiled(policy, tmp_path, arrays=lambda a: a.update(at=np.zeros(3))), "has 3 for D = 2")
     assert policy_kinds()["LinearScores"] is LinearScores
-    with pytest.raises(InvalidInput, match="is a Impostor holds code"):
+    with pytest.raises(rf.InvalidInput, match="is a Impostor holds code"):
         DeployedPolicy(Impostor(np.ones((2, 2)), np.ones(2)), sensor, np.arange(2), 3, {}).export(tmp_path / "b.npz")
 
 
@@ -328,7 +327,7 @@ def test_spoiled_scores_are_refused(how: str, tmp_path: Path) -> None:
 
 
 def refused(file: Path, why: str) -> None:
-    with pytest.raises(RunError) as said:
+    with pytest.raises(rf.RunError) as said:
         read_policy(file)
     assert why in str(said.value)
     assert str(file) in str(said.value)
@@ -350,22 +349,22 @@ def test_what_is_no_such_file_is_refused(tmp_path: Path) -> None:
         file = tmp_path / "other.npz"
         file.write_bytes(content)
         refused(file, "is not a policy file of resetfree, or is damaged")
-    with pytest.raises(RunError, match="There is no policy file"):
+    with pytest.raises(rf.RunError, match="There is no policy file"):
         read_policy(tmp_path / "none.npz")
-    with pytest.raises(RunError, match="cannot be read"):
+    with pytest.raises(rf.RunError, match="cannot be read"):
         read_policy(tmp_path)
 
 
 def test_only_a_policy_is_replaced(tmp_path: Path) -> None:
     policy = lake()
     (tmp_path / "notes.npz").write_text("mine")
-    with pytest.raises(RunError, match="is not replaced"):
+    with pytest.raises(rf.RunError, match="is not replaced"):
         policy.export(tmp_path / "notes.npz")
     assert (tmp_path / "notes.npz").read_text() == "mine"
     for _ in range(2):
         policy.export(tmp_path / "new" / "policy.npz")
     assert [one.name for one in (tmp_path / "new").iterdir()] == ["policy.npz"]
-    with pytest.raises(RunError, match="must be a file"):
+    with pytest.raises(rf.RunError, match="must be a file"):
         policy.export(tmp_path)
 
 
@@ -383,7 +382,7 @@ def test_what_no_plain_file_holds_is_not_written(tmp_path: Path) -> None:
         unknown.rule, unknown.sensor, unknown.actions, 5, {}, FeatureSource(Own(), known.low, known.high)
     )
     for policy, why in ((code, "holds code"), (words, "not numbers of one shape"), (named, "are code")):
-        with pytest.raises(InvalidInput, match=why):
+        with pytest.raises(rf.InvalidInput, match=why):
             policy.export(tmp_path / "policy.npz")
     assert list(tmp_path.iterdir()) == []
 

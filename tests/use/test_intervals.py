@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput
 from resetfree.use.evaluating import evaluate
 from resetfree.use.intervals import CELLS, bounded_mean, clopper_pearson, running_mean, student
 
@@ -108,5 +107,5 @@ def test_the_interval_for_a_life_becomes_narrow() -> None:
 def test_a_confidence_is_a_probability(confidence: Any) -> None:
     grid = rf.make("grid-v0")
     policy: Any = None  # it is refused before the policy is used
-    with pytest.raises(InvalidInput, match="'confidence' of an evaluation must be a number between 0 and 1"):
+    with pytest.raises(rf.InvalidInput, match="'confidence' of an evaluation must be a number between 0 and 1"):
         evaluate(policy, grid, confidence=confidence)

@@ -14,10 +14,7 @@ from tests.problems.gym.reaching import Reach
 from tests.runs.forging import forge
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput, RunError
 from resetfree.core.state import pack
-from resetfree.problems.action_spaces import Box
-from resetfree.problems.contract import Episode
 from resetfree.problems.tanh_policy import TanhPolicy
 from resetfree.runs.file.recorded import EpisodeBuffer, unpacked
 from resetfree.runs.file.runfile import connect, read_checkpoint
@@ -186,7 +183,9 @@ def test_only_memory_limits_the_numbers_of_a_machine() -> None:
     problem = rf.from_gym(Shaped((2,), np.float32, size=30_000), horizon=3)
     assert problem.low is not None
     assert len(problem.low) == 30_000
-    with pytest.raises(InvalidInput, match=r"keeps 36\.\d GB of a fitted model .* learn from fewer numbers, observe=f"):
+    with pytest.raises(
+        rf.InvalidInput, match=r"keeps 36\.\d GB of a fitted model .* learn from fewer numbers, observe=f"
+    ):
         rf.learn(problem, episodes=2)
     few = rf.from_gym(Shaped((2,), np.float32, size=30_000), horizon=3, observe=lambda o: o[:3])
     assert len(rf.learn(few, episodes=2, settings={"primal": SEARCH})) == 2
@@ -226,7 +225,7 @@ BAD_OBSERVATIONS: dict[str, Any] = {
 @pytest.mark.parametrize("how", BAD_OBSERVATIONS)
 def test_predict_refuses_other_observations(how: str, file: Path) -> None:
     policy, (one, _) = rf.load(file).policy, Reach().reset(seed=1)
-    with pytest.raises(InvalidInput) as caught:
+    with pytest.raises(rf.InvalidInput) as caught:
         policy.predict(BAD_OBSERVATIONS[how](one))
     assert "\n" not in str(caught.value)
 
@@ -238,9 +237,9 @@ def test_a_policy_is_evaluated_on_the_machine_itself(file: Path) -> None:
     assert found.episodes == 3
     assert found.mean == policy.evaluate(rf.from_gym(Reach(), horizon=15), episodes=3, seed=1).mean
     assert all(env.action_space.contains(action) for action in env.actions)
-    with pytest.raises(InvalidInput, match=r"uncounted actions\. Got 'Reach' with 9"):
+    with pytest.raises(rf.InvalidInput, match=r"uncounted actions\. Got 'Reach' with 9"):
         policy.evaluate(Reach(), episodes=1, actions=3)
-    with pytest.raises(InvalidInput, match=r"2 numbers in an action\. Got 'gym:InvertedPendulum-v5' with 1"):
+    with pytest.raises(rf.InvalidInput, match=r"2 numbers in an action\. Got 'gym:InvertedPendulum-v5' with 1"):
         policy.evaluate(gymnasium.make("InvertedPendulum-v5"), episodes=1)
 
 
@@ -342,7 +341,7 @@ def test_a_crafted_policy_in_a_run_file_is_refused(how: str, file: Path) -> None
     name, change, why = CRAFTED[how]
     rewritten(file, f"primal.policy.{name}", change)
     for run in (rf.load(file), rf.load(file, REACH)):
-        with pytest.raises(RunError) as caught:
+        with pytest.raises(rf.RunError) as caught:
             _ = run.policy
         assert why in str(caught.value)
     with pytest.raises(rf.ResetFreeError) as refused:
@@ -367,12 +366,12 @@ def test_crafted_actions_in_a_run_file_are_refused(how: str, file: Path) -> None
         form, data = edit.execute("SELECT form, data FROM transitions WHERE k = 4").fetchone()
         states, actions, rewards = unpacked(form, data)
         other = EpisodeBuffer()
-        other.add(Episode(states, PLAYED[how](actions), rewards, False, None))
+        other.add(rf.Episode(states, PLAYED[how](actions), rewards, False, None))
         ((form, data),) = zip(*other.take(), strict=True)
         edit.execute("UPDATE transitions SET form = ?, data = ? WHERE k = 4", (form, data))
 
     forge(file, change)
-    with pytest.raises(RunError, match="round 4 holds an episode that"):
+    with pytest.raises(rf.RunError, match="round 4 holds an episode that"):
         _ = rf.load(file).policy
 
 
@@ -382,11 +381,11 @@ def test_a_policy_file_that_leaves_its_box_is_never_obeyed(file: Path) -> None:
     held = dict(np.load(target))
     np.savez(target, **{**held, "high": held["high"] * 10, "low": held["low"] * 10, "offset": held["offset"] * 0.0})
     policy = read_policy(target)
-    assert isinstance(policy.actions, Box)
+    assert isinstance(policy.actions, rf.Box)
     one, _ = Reach().reset(seed=1)
     far = {**one, "achieved_goal": np.full(2, 50.0)}
-    with pytest.raises(InvalidInput, match=r"This policy must give 2 numbers within a box\. Got \["):
+    with pytest.raises(rf.InvalidInput, match=r"This policy must give 2 numbers within a box\. Got \["):
         policy.predict(far)
     np.savez(target, **{**held, "high": held["low"], "low": held["high"]})
-    with pytest.raises(RunError, match="must have a box of actions"):
+    with pytest.raises(rf.RunError, match="must have a box of actions"):
         read_policy(target)

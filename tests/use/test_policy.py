@@ -10,7 +10,6 @@ import pytest
 from gymnasium import spaces
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput
 from resetfree.problems.finite.tabular_policy import TabularPolicy, table
 from resetfree.use.policy import DeployedPolicy
 from resetfree.use.sensors import Sensor, flat, sensor_from, size
@@ -94,19 +93,19 @@ def test_probabilities_are_those_of_the_step() -> None:
     assert policy.probabilities(0, h=2).tolist() == [0, 0, 0.6, 0.4, 0]
     assert policy.probabilities([0, 3]).shape == (2, 5)
     for h in (0, 4, 1.0, True):
-        with pytest.raises(InvalidInput, match="must be an integer from 1 to 3"):
+        with pytest.raises(rf.InvalidInput, match="must be an integer from 1 to 3"):
             policy.probabilities(0, h=h)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("bad", [-1, 4, 1.5, None, "x", [[1, 2]], float("nan")])
 def test_an_observation_that_cannot_be_is_refused(bad: Any) -> None:
-    with pytest.raises(InvalidInput):
+    with pytest.raises(rf.InvalidInput):
         steps_policy().predict(bad)
 
 
 @pytest.mark.parametrize("state", [3, (np.zeros(2, dtype=int),), (np.zeros(1),), (np.array([-1]),), "xy"])
 def test_a_state_of_another_kind_is_refused(state: Any) -> None:
-    with pytest.raises(InvalidInput, match="must be what the last call of predict returned"):
+    with pytest.raises(rf.InvalidInput, match="must be what the last call of predict returned"):
         steps_policy().predict(0, state)
 
 
@@ -124,7 +123,7 @@ def test_every_form_of_a_table_is_read() -> None:
     for form in (actions, np.eye(3)[actions], actions.astype(np.int16)):
         assert np.array_equal(table(form, 2, 2, 3).probabilities, np.eye(3)[actions])
     for bad in (np.array([[0, 3], [1, 2]]), np.ones((2, 2, 3)), np.zeros((5, 5)), np.array([["a", "b"]])):
-        with pytest.raises(InvalidInput):
+        with pytest.raises(rf.InvalidInput):
             table(bad, 2, 2, 3)
 
 
@@ -164,7 +163,7 @@ def test_parts_of_a_tuple_are_laid_side_by_side(walk: Any) -> None:
     one = (np.array([0.5]), 1)
     assert np.array_equal(policy.sensor(one), [0.5, 1.0])
     assert policy.predict([one, one])[0].shape == (2,)
-    with pytest.raises(InvalidInput, match="shape of the training"):
+    with pytest.raises(rf.InvalidInput, match="shape of the training"):
         policy.predict((np.array([0.5]), 1, 2))
 
 
@@ -172,7 +171,7 @@ def test_a_space_starts_where_it_starts(walk: Any) -> None:
     policy = rf.learn(rf.from_gym(walk(), horizon=5), "ucbvi", B=5.0, episodes=4, seed=1).policy
     assert (policy.sensor(-20), policy.sensor(20)) == (0, 40)
     assert set(policy.predict(np.arange(-20, 21))[0].tolist()) <= {1, 2}
-    with pytest.raises(InvalidInput, match="from -20 to 20"):
+    with pytest.raises(rf.InvalidInput, match="from -20 to 20"):
         policy.predict(21)
 
 
@@ -193,14 +192,14 @@ def test_nested_spaces_are_counted() -> None:
     ],
 )  # fmt: skip
 def test_a_form_of_observations_that_cannot_be_is_refused(plain: Any) -> None:
-    with pytest.raises(InvalidInput):
+    with pytest.raises(rf.InvalidInput):
         sensor_from(plain, None)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_numbers_must_be_finite(bad: float) -> None:
     sensor = Sensor("vector", {"shape": [2]})
-    with pytest.raises(InvalidInput, match="finite"):
+    with pytest.raises(rf.InvalidInput, match="finite"):
         sensor(np.array([0.0, bad]))
-    with pytest.raises(InvalidInput, match="finite"):
+    with pytest.raises(rf.InvalidInput, match="finite"):
         Sensor("scalar")(bad)

@@ -15,12 +15,10 @@ import numpy as np
 import pytest
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput, RunError
 from resetfree.players.model_based.linear_scores import LinearScores
 from resetfree.players.neural.networks import orthogonal_layers, policy_of, uniform_layers
 from resetfree.players.neural.skip_policy import SkipPolicy
-from resetfree.problems.action_spaces import Box
-from resetfree.problems.contract import ChoicePolicy, Policy
+from resetfree.problems.contract import ChoicePolicy
 from resetfree.problems.finite.tabular_policy import table
 from resetfree.problems.tanh_policy import TanhPolicy, no_policy
 from resetfree.show.cli import main
@@ -29,14 +27,14 @@ from resetfree.use.sensors import Sensor
 
 CLOSE = 1e-6
 COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-BOX = Box(np.array([-1.0, 0.0], dtype=np.float32), np.array([3.0, 0.5], dtype=np.float32))
+BOX = rf.Box(np.array([-1.0, 0.0], dtype=np.float32), np.array([3.0, 0.5], dtype=np.float32))
 
 
-def deployed(rule: Policy, sensor: Sensor, actions: Any, horizon: int = 4) -> DeployedPolicy:
+def deployed(rule: rf.Policy, sensor: Sensor, actions: Any, horizon: int = 4) -> DeployedPolicy:
     return DeployedPolicy(rule, sensor, actions, horizon, {"problem": "made up"})
 
 
-def network(smooth: bool) -> Policy:
+def network(smooth: bool) -> rf.Policy:
     rng = np.random.default_rng(1)
     actor = orthogonal_layers((3, 8, 8, 2), rng, 0.5) if smooth else uniform_layers((3, 8, 8, 4), rng)
     return policy_of(actor, np.zeros(2) if smooth else None, BOX, smooth=smooth)
@@ -167,15 +165,15 @@ def test_what_cannot_be_written_is_said_and_nothing_else_is_replaced(tmp_path: P
         def __call__(self, h: int, s: Any) -> Any:
             return np.ones(2) / 2
 
-    with pytest.raises(InvalidInput, match=r"written as C or ONNX, and this policy is none: it is a 'mine'\. Name"):
+    with pytest.raises(rf.InvalidInput, match=r"written as C or ONNX, and this policy is none: it is a 'mine'\. Name"):
         deployed(Mine(), Sensor("vector", {"shape": [3]}), np.arange(2)).export(tmp_path / "a.c")
     env: Any = gymnasium.make("CartPole-v1")
     numbered = rf.learn(rf.from_gym(env, states=500, horizon=5), "uniform", "counting", feedback="realised", episodes=2)
-    with pytest.raises(InvalidInput, match="its states are numbered as they appeared"):
+    with pytest.raises(rf.InvalidInput, match="its states are numbered as they appeared"):
         numbered.policy.export(tmp_path / "a.onnx")
     for name in ("a.c", "a.onnx"):
         (tmp_path / name).write_text("int main(void) { return 0; }\n")
-        with pytest.raises(RunError, match="is not a policy file of resetfree, and is not replaced"):
+        with pytest.raises(rf.RunError, match="is not a policy file of resetfree, and is not replaced"):
             POLICIES["tanh"].export(tmp_path / name)
         (tmp_path / name).unlink()
         first = POLICIES["tanh"].export(tmp_path / name).read_bytes()

@@ -16,7 +16,6 @@ import pytest
 from tests.runs.forging import forge
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput, RunError
 from resetfree.players import discover
 from resetfree.players.tabular.references import Uniform
 from resetfree.problems.blueprint import Blueprint, blueprint
@@ -40,7 +39,7 @@ def test_a_file_alone_tells_the_policy_of_every_player_or_says_what_it_lacks(pri
     assert given.problem is not None
     assert np.array_equal(rows(given.policy), rows(run.policy))
     if primal == "best-response" or run.spec["statements"]["primal"]["constants"].get("oracle"):
-        with pytest.raises(RunError, match=r"has no exact oracle.* Give it: rf\.load\(file, problem\)"):
+        with pytest.raises(rf.RunError, match=r"has no exact oracle.* Give it: rf\.load\(file, problem\)"):
             _ = rf.load(file).policy
         return
     alone = rf.load(file).policy
@@ -76,7 +75,7 @@ def test_a_run_without_a_file_has_its_policy_too() -> None:
     assert np.array_equal(np.eye(5)[np.asarray(plan.policy).argmax(-1)] if np.asarray(plan.policy).ndim == 3
                           else np.eye(5)[plan.policy], run.policy.played())  # fmt: skip
     assert rf.Run(run.spec, run.columns, None, None, 0.0).learned is None
-    with pytest.raises(RunError, match="was not played in this process and has no file"):
+    with pytest.raises(rf.RunError, match="was not played in this process and has no file"):
         _ = rf.Run(run.spec, run.columns, None, None, 0.0).policy
 
 
@@ -134,7 +133,7 @@ def test_nothing_learned_is_said_in_one_sentence(tmp_path: Path) -> None:
     file, seen = tmp_path / "a.rfrun", []
 
     def look(game: Any, this: Any) -> None:
-        with pytest.raises(RunError, match=r"has learned nothing yet: it holds no checkpoint after an episode\.$"):
+        with pytest.raises(rf.RunError, match=r"has learned nothing yet: it holds no checkpoint after an episode\.$"):
             _ = rf.load(file).policy
         seen.append(this.k)
         signal.raise_signal(signal.SIGINT)
@@ -150,7 +149,7 @@ def test_another_multiplier_can_be_asked_for(tmp_path: Path) -> None:
     cost = [float(run.mdp.start @ rf.evaluate(run.mdp, one.played()).v_c) for one in (bold, careful)]  # type: ignore[union-attr,arg-type]
     assert cost[1] < cost[0]
     for bad in (-1.0, float("nan"), float("inf"), True, "1"):
-        with pytest.raises(InvalidInput, match="multiplier"):
+        with pytest.raises(rf.InvalidInput, match="multiplier"):
             recall(run, lam=bad)  # type: ignore[arg-type]
 
 
@@ -164,12 +163,12 @@ def test_a_users_function_must_be_given_again(walk: Any, tmp_path: Path) -> None
 
     file = tmp_path / "walk.rfrun"
     run = rf.learn(made(), "stored-linear", feedback="realised", B=5.0, episodes=15, path=file)
-    with pytest.raises(RunError, match=r"a function of your own, which only the problem has\. Give it"):
+    with pytest.raises(rf.RunError, match=r"a function of your own, which only the problem has\. Give it"):
         _ = rf.load(file).policy
     found = rf.load(file, made()).policy
     at = np.linspace(-5, 5, 41)[:, None]
     assert np.array_equal(found.predict(at)[0], run.policy.predict(at)[0])
-    with pytest.raises(InvalidInput, match="it holds no code"):
+    with pytest.raises(rf.InvalidInput, match="it holds no code"):
         found.export(tmp_path / "policy.npz")
 
 
@@ -182,7 +181,7 @@ def test_a_users_player_must_be_given_again(tmp_path: Path) -> None:
     file = tmp_path / "a.rfrun"
     run = rf.learn("grid-v0", OwnPlayer(), episodes=5, path=file)
     assert run.policy.about["primal"] == "my-own"
-    with pytest.raises(RunError, match=r"The player 'my-own' .* is not registered, and nothing"):
+    with pytest.raises(rf.RunError, match=r"The player 'my-own' .* is not registered, and nothing"):
         _ = rf.load(file).policy
     assert np.array_equal(rows(recall(rf.load(file), player=OwnPlayer())), rows(run.policy))
 
@@ -252,7 +251,7 @@ def test_a_spoiled_file_is_refused_in_one_sentence(how: str, tmp_path: Path) -> 
     file = tmp_path / "lake.rfrun"
     rf.learn(LAKE, "ucbvi", episodes=5, path=file, settings={"problem": LAKE_OPTIONS})
     spoil(file, SPOILS[how])
-    with pytest.raises(RunError) as refused:
+    with pytest.raises(rf.RunError) as refused:
         _ = rf.load(file).policy
     assert "\n" not in str(refused.value)
     assert str(file) in str(refused.value)
@@ -268,7 +267,7 @@ def test_no_code_is_run_because_a_file_names_it(walk: Any, tmp_path: Path, monke
     for function in ("stranger:f", "os:system"):
         settings = {"function": function, "bound": "inf", "batched": False, "non_negative": False}
         spoil(file, lambda spec, s=settings: spec["blueprint"].update(features={"name": "user", "settings": s}))
-        with pytest.raises(RunError, match="no code is run because a file names it"):
+        with pytest.raises(rf.RunError, match="no code is run because a file names it"):
             _ = rf.load(file).policy
     assert "stranger" not in sys.modules
 
@@ -280,7 +279,7 @@ def test_a_blueprint_is_what_a_learner_sees() -> None:
     for name in ("n_states", "n_actions", "horizon", "stationary", "n_transitions", "end_resets", "n_contexts"):
         assert getattr(again, name) == getattr(problem, name)
     for play in (lambda: again.rollout(None, 0, np.zeros(0)), lambda: again.first_start(0.5)):
-        with pytest.raises(InvalidInput, match="known from a run file alone and cannot be played"):
+        with pytest.raises(rf.InvalidInput, match="known from a run file alone and cannot be played"):
             play()
 
 
@@ -288,7 +287,7 @@ def test_features_of_pairs_are_the_problems(tmp_path: Path) -> None:
     mdp, file = rf.make("random-linear-v0", seed=5), tmp_path / "a.rfrun"
     assert mdp.phi is not None
     run = rf.learn(mdp, "linear-ucb", episodes=10, path=file)
-    with pytest.raises(RunError, match=r"features of pairs \(phi\), which only the problem has\. Give it"):
+    with pytest.raises(rf.RunError, match=r"features of pairs \(phi\), which only the problem has\. Give it"):
         _ = rf.load(file).policy
     assert np.array_equal(rows(rf.load(file, mdp).policy), rows(run.policy))
     other = rf.learn(mdp, "ucbvi", episodes=10, path=tmp_path / "b.rfrun")  # this one does not look at them
@@ -303,5 +302,5 @@ def test_a_problem_of_numbers_is_remade_and_exported(tmp_path: Path) -> None:
     assert np.array_equal(found.predict(at)[0], run.policy.predict(at)[0])
     assert found.predict(0.3)[0] == found.predict(at[:1] * 0 + 0.3)[0][0]
     assert found.evaluate(episodes=10).episodes == 10
-    with pytest.raises(InvalidInput, match="'known-pairs' of this policy are code"):
+    with pytest.raises(rf.InvalidInput, match="'known-pairs' of this policy are code"):
         found.export(tmp_path / "policy.npz")

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from resetfree.core.errors import InvalidInput, ResetFreeError
-from resetfree.game.contract import DualPlayer, Plan, PrimalPlayer, Round
+import resetfree as rf
 from resetfree.players.testing import clauses
 from resetfree.players.testing.battery import (
     Check,
@@ -24,8 +23,7 @@ from resetfree.players.testing.battery import (
     primal_checks,
 )
 from resetfree.players.testing.trial_problems import corners, played
-from resetfree.problems.action_spaces import Box, Choices
-from resetfree.problems.contract import Policy, Problem, State
+from resetfree.problems.contract import State
 
 
 @dataclass
@@ -42,27 +40,27 @@ class Means:
 
 
 @dataclass(frozen=True)
-class Good(PrimalPlayer[Means]):
+class Good(rf.PrimalPlayer[Means]):
     """Mostly the action with the largest mean reward so far; it keeps the contract."""
 
     name: ClassVar[str] = "good"
     B: float | None = None
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> Means:
+    def init(self, problem: rf.Problem, episodes: int, seed: int) -> Means:
         if self.B is None or not self.B >= 0:
-            raise InvalidInput(f"The 'B' of good must not be negative. Got {self.B} instead.")
+            raise rf.InvalidInput(f"The 'B' of good must not be negative. Got {self.B} instead.")
         shape = (problem.n_states or 0, problem.n_actions)
         hidden, buffer = np.zeros(1, dtype=np.int64), np.zeros((problem.horizon, *shape))
         return Means(np.zeros(shape), np.zeros(shape), np.zeros(1), 0, problem.horizon, hidden, buffer)
 
-    def plan(self, state: Means, s1: State, lam: float) -> Plan:
+    def plan(self, state: Means, s1: State, lam: float) -> rf.Plan:
         means = np.where(state.tries > 0, state.paid / np.maximum(state.tries, 1.0), 1.0)
         chance = 0.2 if lam > 2.0 else 0.1
         rows = np.full(means.shape, chance / means.shape[1])
         rows[np.arange(len(rows)), means.argmax(axis=1)] += 1.0 - chance
-        return Plan(np.tile(rows, (state.horizon, 1, 1)), 0.5, 0.5)
+        return rf.Plan(np.tile(rows, (state.horizon, 1, 1)), 0.5, 0.5)
 
-    def update(self, state: Means, round: Round) -> Means:
+    def update(self, state: Means, round: rf.Round) -> Means:
         episode = round.episode
         for s, a, r in zip(episode.states, episode.actions, episode.rewards, strict=False):
             state.tries[s, a] += 1.0
@@ -71,20 +69,20 @@ class Good(PrimalPlayer[Means]):
 
 
 class Rows(Good):
-    def plan(self, state: Means, s1: State, lam: float) -> Plan:
+    def plan(self, state: Means, s1: State, lam: float) -> rf.Plan:
         plan = super().plan(state, s1, lam)
         return plan._replace(policy=0.9 * plan.policy)
 
 
 class Ranges(Good):
-    def plan(self, state: Means, s1: State, lam: float) -> Plan:
+    def plan(self, state: Means, s1: State, lam: float) -> rf.Plan:
         return super().plan(state, s1, lam)._replace(v_c=-0.1)
 
 
 class Counts(Good):
     """Counts how often it was asked."""
 
-    def plan(self, state: Means, s1: State, lam: float) -> Plan:
+    def plan(self, state: Means, s1: State, lam: float) -> rf.Plan:
         state.turns += 1
         return super().plan(state, s1, lam)
 
@@ -92,7 +90,7 @@ class Counts(Good):
 class Overwrites(Good):
     """Hands out one array again and again: what it said of one multiplier is gone when it is asked about the next."""
 
-    def plan(self, state: Means, s1: State, lam: float) -> Plan:
+    def plan(self, state: Means, s1: State, lam: float) -> rf.Plan:
         plan = super().plan(state, s1, lam)
         state.buffer[...] = plan.policy
         return plan._replace(policy=state.buffer)
@@ -101,7 +99,7 @@ class Overwrites(Good):
 class Wavers(Good):
     """What it was asked before, kept in what is not saved, changes what it says now."""
 
-    def plan(self, state: Means, s1: State, lam: float) -> Plan:
+    def plan(self, state: Means, s1: State, lam: float) -> rf.Plan:
         before, state.hidden[0] = state.hidden[0], lam > 10.0  # only the battery asks for that much
         return super().plan(state, s1, lam)._replace(v_r=0.25 if before else 0.5)
 
@@ -111,20 +109,20 @@ class Chance(Good):
 
     games: ClassVar[count[int]] = count(1)
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> Means:
+    def init(self, problem: rf.Problem, episodes: int, seed: int) -> Means:
         return replace(super().init(problem, episodes, seed), turns=next(self.games))
 
-    def plan(self, state: Means, s1: State, lam: float) -> Plan:
+    def plan(self, state: Means, s1: State, lam: float) -> rf.Plan:
         return super().plan(state, s1, lam)._replace(v_r=1.0 / (1 + state.turns))
 
 
 class Unsaved(Good):
     """What it learns is in a field that is not saved."""
 
-    def plan(self, state: Means, s1: State, lam: float) -> Plan:
+    def plan(self, state: Means, s1: State, lam: float) -> rf.Plan:
         return super().plan(state, s1, lam)._replace(v_r=1.0 / (1.0 + state.hidden[0]))
 
-    def update(self, state: Means, round: Round) -> Means:
+    def update(self, state: Means, round: rf.Round) -> Means:
         state.hidden[0] += 1
         return super().update(state, round)
 
@@ -132,7 +130,7 @@ class Unsaved(Good):
 class Impatient(Good):
     """Supposes that each plan is that of the round before."""
 
-    def update(self, state: Means, round: Round) -> Means:
+    def update(self, state: Means, round: rf.Round) -> Means:
         if round.rests_on < round.k - 1:
             state.paid[0, 0] = math.nan
         return super().update(state, round)
@@ -141,26 +139,26 @@ class Impatient(Good):
 class Objects(Good):
     """Keeps Python objects, which could only be pickled."""
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> Means:
+    def init(self, problem: rf.Problem, episodes: int, seed: int) -> Means:
         return replace(super().init(problem, episodes, seed), spare=np.array([None]))
 
 
 class Stubborn(Good):
     """Always the first action."""
 
-    def update(self, state: Means, round: Round) -> Means:
+    def update(self, state: Means, round: rf.Round) -> Means:
         return state
 
 
 class Crashes(Good):
-    def plan(self, state: Means, s1: State, lam: float) -> Plan:
+    def plan(self, state: Means, s1: State, lam: float) -> rf.Plan:
         if not lam >= 0:
             raise ZeroDivisionError("the multiplier")
         return super().plan(state, s1, lam)
 
 
 class AnyBound(Good):
-    def init(self, problem: Problem, episodes: int, seed: int) -> Means:
+    def init(self, problem: rf.Problem, episodes: int, seed: int) -> Means:
         return Good(B=1.0).init(problem, episodes, seed)
 
 
@@ -170,7 +168,7 @@ class Unwritable(Good):
 
 
 @dataclass
-class Thawed(PrimalPlayer[Means]):
+class Thawed(rf.PrimalPlayer[Means]):
     """Good, but its settings can be changed."""
 
     name: ClassVar[str] = "thawed"
@@ -186,7 +184,7 @@ class Stumbles(Good):
 
     corner: str = ""
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> Means:
+    def init(self, problem: rf.Problem, episodes: int, seed: int) -> Means:
         if problem.name == self.corner:
             raise IndexError("not here")
         return super().init(problem, episodes, seed)
@@ -195,9 +193,9 @@ class Stumbles(Good):
 class Refuses(Good):
     """Refuses a corner without having said so."""
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> Means:
+    def init(self, problem: rf.Problem, episodes: int, seed: int) -> Means:
         if not problem.stationary:
-            raise InvalidInput("The dynamics must not change with the step.")
+            raise rf.InvalidInput("The dynamics must not change with the step.")
         return super().init(problem, episodes, seed)
 
 
@@ -216,12 +214,12 @@ class Pretends(Good):
 class Late(SaysSo):
     """Notices in the middle of a game that it should have refused it."""
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> Means:
+    def init(self, problem: rf.Problem, episodes: int, seed: int) -> Means:
         return replace(Good.init(self, problem, episodes, seed), turns=int(problem.stationary))
 
-    def plan(self, state: Means, s1: State, lam: float) -> Plan:
+    def plan(self, state: Means, s1: State, lam: float) -> rf.Plan:
         if not state.turns:
-            raise InvalidInput("The dynamics must not change with the step.")
+            raise rf.InvalidInput("The dynamics must not change with the step.")
         return super().plan(state, s1, lam)
 
 
@@ -231,17 +229,17 @@ class OnVectors(Good):
 
     vectors_only: ClassVar[bool] = True
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> Means:
+    def init(self, problem: rf.Problem, episodes: int, seed: int) -> Means:
         if problem.n_states is not None:
-            raise InvalidInput("The states must be vectors.")
+            raise rf.InvalidInput("The states must be vectors.")
         state = super().init(problem, episodes, seed)
         return replace(state, paid=np.zeros((1, problem.n_actions)), tries=np.zeros((1, problem.n_actions)))
 
-    def plan(self, state: Means, s1: State, lam: float) -> Plan:
+    def plan(self, state: Means, s1: State, lam: float) -> rf.Plan:
         row = super().plan(state, s1, lam).policy[0, 0]
-        return Plan(lambda h, s: row, 0.5, 0.5)
+        return rf.Plan(lambda h, s: row, 0.5, 0.5)
 
-    def update(self, state: Means, round: Round) -> Means:
+    def update(self, state: Means, round: rf.Round) -> Means:
         for a, r in zip(round.episode.actions, round.episode.rewards, strict=True):
             state.tries[0, a] += 1.0
             state.paid[0, a] += r
@@ -251,34 +249,34 @@ class OnVectors(Good):
 class VectorsUnread(OnVectors):
     """Always the first action."""
 
-    def update(self, state: Means, round: Round) -> Means:
+    def update(self, state: Means, round: rf.Round) -> Means:
         return state
 
 
 class VectorsWaver(OnVectors):
     """The policy that it handed out follows what it is asked later."""
 
-    def plan(self, state: Means, s1: State, lam: float) -> Plan:
+    def plan(self, state: Means, s1: State, lam: float) -> rf.Plan:
         row = super().plan(state, s1, lam).policy(1, s1)
         state.hidden[0] = lam > 10.0  # only the battery asks for that much
-        return Plan(lambda h, s: row[::-1] if state.hidden[0] else row, 0.5, 0.5)
+        return rf.Plan(lambda h, s: row[::-1] if state.hidden[0] else row, 0.5, 0.5)
 
 
 class TakesAll(OnVectors):
     """Says that it takes vectors only, and takes the rest as well."""
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> Means:
+    def init(self, problem: rf.Problem, episodes: int, seed: int) -> Means:
         return Good.init(self, problem, episodes, seed)
 
-    def plan(self, state: Means, s1: State, lam: float) -> Plan:
-        return Plan(lambda h, s: np.full(state.paid.shape[1], 1.0 / state.paid.shape[1]), 0.5, 0.5)
+    def plan(self, state: Means, s1: State, lam: float) -> rf.Plan:
+        return rf.Plan(lambda h, s: np.full(state.paid.shape[1], 1.0 / state.paid.shape[1]), 0.5, 0.5)
 
-    def update(self, state: Means, round: Round) -> Means:
+    def update(self, state: Means, round: rf.Round) -> Means:
         return state
 
 
 @dataclass
-class Push(Policy):
+class Push(rf.Policy):
     """Around one action of a box."""
 
     centre: NDArray[np.float64]  # [A]
@@ -298,22 +296,22 @@ class Pushed:
 
 
 @dataclass(frozen=True)
-class Pushes(PrimalPlayer[Pushed]):
+class Pushes(rf.PrimalPlayer[Pushed]):
     """Pushes all the way where pushing has paid; it keeps the contract, and takes nothing but boxes."""
 
     name: ClassVar[str] = "pushes"
-    action_spaces: ClassVar[tuple[type, ...]] = (Box,)
+    action_spaces: ClassVar[tuple[type, ...]] = (rf.Box,)
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> Pushed:
+    def init(self, problem: rf.Problem, episodes: int, seed: int) -> Pushed:
         return Pushed(np.zeros(3), 0, np.zeros(1))
 
-    def plan(self, state: Pushed, s1: State, lam: float) -> Plan:
+    def plan(self, state: Pushed, s1: State, lam: float) -> rf.Plan:
         n = max(state.n, 1)
         slope = state.sums[2] / n - state.sums[0] * state.sums[1] / n**2
         centre = 0.5 if state.n < 50 else float(slope > 0)
-        return Plan(Push(np.array([centre]), 1.0), 0.5, 0.5)
+        return rf.Plan(Push(np.array([centre]), 1.0), 0.5, 0.5)
 
-    def update(self, state: Pushed, round: Round) -> Pushed:
+    def update(self, state: Pushed, round: rf.Round) -> Pushed:
         a, r = round.episode.actions[:, 0], round.episode.rewards
         state.sums += [a.sum(), r.sum(), (a * r).sum()]
         state.n += len(r)
@@ -324,14 +322,14 @@ class Pushes(PrimalPlayer[Pushed]):
 class ClaimsBox(Good):
     """Says that it takes boxes, and counts actions."""
 
-    action_spaces: ClassVar[tuple[type, ...]] = (Choices, Box)
+    action_spaces: ClassVar[tuple[type, ...]] = (rf.Choices, rf.Box)
 
 
 class Outside(Pushes):
     """Would leave the box by certain chances, which no game has met so far."""
 
-    def plan(self, state: Pushed, s1: State, lam: float) -> Plan:
-        return Plan(Leaving(np.array([0.5]), 0.0), 0.5, 0.5) if state.n < 3 else super().plan(state, s1, lam)
+    def plan(self, state: Pushed, s1: State, lam: float) -> rf.Plan:
+        return rf.Plan(Leaving(np.array([0.5]), 0.0), 0.5, 0.5) if state.n < 3 else super().plan(state, s1, lam)
 
 
 class Leaving(Push):
@@ -340,14 +338,14 @@ class Leaving(Push):
 
 
 class Unmoved(Pushes):
-    def update(self, state: Pushed, round: Round) -> Pushed:
+    def update(self, state: Pushed, round: rf.Round) -> Pushed:
         return state
 
 
 class Drifts(Pushes):
     """The policy that it handed out follows what it is asked later."""
 
-    def plan(self, state: Pushed, s1: State, lam: float) -> Plan:
+    def plan(self, state: Pushed, s1: State, lam: float) -> rf.Plan:
         plan = super().plan(state, s1, lam)
         state.hidden[0] = 0.25 if lam > 10.0 else plan.policy.centre[0]  # only the battery asks for that much
         plan.policy.centre = state.hidden
@@ -363,29 +361,29 @@ class Weight:
 
 
 @dataclass(frozen=True)
-class GoodDual(DualPlayer[Weight]):
+class GoodDual(rf.DualPlayer[Weight]):
     """Gradient steps of size 1 / sqrt(k); it keeps the contract."""
 
     name: ClassVar[str] = "good-dual"
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> Weight:
+    def init(self, problem: rf.Problem, episodes: int, seed: int) -> Weight:
         return Weight(0.0, 0, np.zeros(1), np.zeros(1, dtype=np.int64))
 
-    def multiplier(self, state: Weight, s1: State, ask: Callable[[float], Plan]) -> float:
+    def multiplier(self, state: Weight, s1: State, ask: Callable[[float], rf.Plan]) -> float:
         return state.theta
 
-    def update(self, state: Weight, round: Round) -> Weight:
+    def update(self, state: Weight, round: rf.Round) -> Weight:
         state.theta += round.cost_signal / math.sqrt(round.k)
         return state
 
 
 class NegativeDual(GoodDual):
-    def multiplier(self, state: Weight, s1: State, ask: Callable[[float], Plan]) -> float:
+    def multiplier(self, state: Weight, s1: State, ask: Callable[[float], rf.Plan]) -> float:
         return -1e-3 if 1.0 < state.theta < 1.5 else state.theta
 
 
 class CountsDual(GoodDual):
-    def multiplier(self, state: Weight, s1: State, ask: Callable[[float], Plan]) -> float:
+    def multiplier(self, state: Weight, s1: State, ask: Callable[[float], rf.Plan]) -> float:
         state.turns += 1
         return state.theta
 
@@ -393,37 +391,37 @@ class CountsDual(GoodDual):
 class ChanceDual(GoodDual):
     games: ClassVar[count[int]] = count(1)
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> Weight:
+    def init(self, problem: rf.Problem, episodes: int, seed: int) -> Weight:
         return replace(super().init(problem, episodes, seed), theta=1.0 / next(self.games))
 
 
 class UnsavedDual(GoodDual):
-    def multiplier(self, state: Weight, s1: State, ask: Callable[[float], Plan]) -> float:
+    def multiplier(self, state: Weight, s1: State, ask: Callable[[float], rf.Plan]) -> float:
         return state.theta + float(state.hidden[0])
 
-    def update(self, state: Weight, round: Round) -> Weight:
+    def update(self, state: Weight, round: rf.Round) -> Weight:
         state.hidden[0] += 1
         return super().update(state, round)
 
 
 class ImpatientDual(GoodDual):
-    def update(self, state: Weight, round: Round) -> Weight:
+    def update(self, state: Weight, round: rf.Round) -> Weight:
         new = super().update(state, round)
         return replace(new, theta=math.nan) if round.rests_on < round.k - 1 else new
 
 
 class ObjectsDual(GoodDual):
-    def init(self, problem: Problem, episodes: int, seed: int) -> Weight:
+    def init(self, problem: rf.Problem, episodes: int, seed: int) -> Weight:
         return replace(super().init(problem, episodes, seed), spare=np.array([None]))
 
 
 class StubbornDual(GoodDual):
-    def update(self, state: Weight, round: Round) -> Weight:
+    def update(self, state: Weight, round: rf.Round) -> Weight:
         return state
 
 
 class CrashesDual(GoodDual):
-    def init(self, problem: Problem, episodes: int, seed: int) -> Weight:
+    def init(self, problem: rf.Problem, episodes: int, seed: int) -> Weight:
         return replace(super().init(problem, episodes, seed), theta=0.0 / episodes)
 
 
@@ -436,7 +434,7 @@ class UnwritableDual(GoodDual):
 class StumblesDual(GoodDual):
     corner: str = ""
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> Weight:
+    def init(self, problem: rf.Problem, episodes: int, seed: int) -> Weight:
         if problem.name == self.corner:
             raise IndexError("not here")
         return super().init(problem, episodes, seed)
@@ -511,13 +509,13 @@ def test_who_takes_vectors_only_must_refuse_the_rest() -> None:
 def test_finite_players_may_refuse_vectors_but_dual_players_may_not() -> None:
     @dataclass(frozen=True)
     class Finite(GoodDual):
-        def init(self, problem: Problem, episodes: int, seed: int) -> Weight:
+        def init(self, problem: rf.Problem, episodes: int, seed: int) -> Weight:
             if problem.n_states is None:
-                raise InvalidInput("The states must be finite.")
+                raise rf.InvalidInput("The states must be finite.")
             return super().init(problem, episodes, seed)
 
     assert broken(dual_checks(), Finite()) == {"works-vectors", "works-box"}
-    with pytest.raises(InvalidInput, match="A policy of 'vectors' must be a function"):
+    with pytest.raises(rf.InvalidInput, match="A policy of 'vectors' must be a function"):
         played(corners()["vectors"], Good(), GoodDual(), 1)
 
 
@@ -539,7 +537,7 @@ def test_what_is_broken_is_said_in_one_sentence() -> None:
         check_primal(Ranges())
     with pytest.raises(AssertionError):  # so that it reads as a failed test where it is used in one
         check_primal(Rows())
-    with pytest.raises(ResetFreeError, match=r"Got IndexError \(not here\) instead\."):
+    with pytest.raises(rf.ResetFreeError, match=r"Got IndexError \(not here\) instead\."):
         primal_checks()["works-literal"](Stumbles(corner="literal"))
 
 
@@ -549,7 +547,7 @@ def test_a_state_that_cannot_be_saved_is_named() -> None:
         things: set[int] = field(default_factory=set)
 
     class Keeps(Good):
-        def init(self, problem: Problem, episodes: int, seed: int) -> Means:
+        def init(self, problem: rf.Problem, episodes: int, seed: int) -> Means:
             return Listed(**vars(super().init(problem, episodes, seed)))
 
     with pytest.raises(ContractBroken, match=r"must keep a state of arrays and numbers.*set in 'things'"):

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from tests.players.neural import small_networks
 
+import resetfree as rf
 from resetfree.players import Role, discover
 from resetfree.players.testing.battery import Check, check_dual, check_primal, dual_checks, primal_checks
 from resetfree.players.testing.trial_problems import corners
-from resetfree.problems.registry import make
 
 # A search is as long as its settings say, and networks as large; what is kept of the contract does not depend on them.
 SEARCH: dict[str, Any] = {"population": 8, "rounds": 2, "planning": 10, "waves": 5}
@@ -48,11 +48,11 @@ def test_options_of_politex_keep_the_contract_too(options: dict[str, Any]) -> No
 
 
 def test_the_battery_runs_on_a_problem_of_ones_own() -> None:
-    problem = make("grid-v0").problem()
+    problem = rf.make("grid-v0").problem()
     check_primal(discover("primal")["best-response"](), problem)
     check_dual(discover("dual")["projected-gradient"](), problem)
     check_primal(
-        discover("primal")["uniform"](), make("continuous-linear-v0").problem()
+        discover("primal")["uniform"](), rf.make("continuous-linear-v0").problem()
     )  # policies are functions there
 
 

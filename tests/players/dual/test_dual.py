@@ -13,16 +13,13 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput
 from resetfree.core.state import dump, load
-from resetfree.game.contract import DualPlayer, Plan, PrimalPlayer, Round
 from resetfree.game.loop import begin, play
 from resetfree.players import discover, make_player
 from resetfree.players.dual.online_gradient import AdagradNorm, ConstantStep, OptimisticGradient, ProjectedGradient
 from resetfree.players.dual.penalties import ConstantPenalty, Counting
 from resetfree.players.dual.search import Search
 from resetfree.players.dual.unknown_bound import CoinBetting
-from resetfree.problems.contract import Episode, Problem
 from resetfree.theory.sets import Ball, ConvexSet, for_features, svec_features
 
 Floats = NDArray[np.float64]
@@ -35,7 +32,7 @@ NAMES = {
 }  # fmt: skip
 
 
-class Stub(Problem):
+class Stub(rf.Problem):
     """A problem that is nothing but its features."""
 
     name, horizon, n_actions, stationary, phi = "stub", 1, 1, True, None
@@ -48,17 +45,17 @@ class Stub(Problem):
     def first_start(self, u: float) -> int:
         return 0
 
-    def rollout(self, policy: Any, start: Any, u: Floats) -> Episode:
+    def rollout(self, policy: Any, start: Any, u: Floats) -> rf.Episode:
         raise NotImplementedError
 
 
-def a_round(k: int, s1: int, lam: float, g: float, reset: bool | None = None) -> Round:
+def a_round(k: int, s1: int, lam: float, g: float, reset: bool | None = None) -> rf.Round:
     happened = g > 0.5 if reset is None else reset
-    episode = Episode(np.array([s1, 0]), np.array([0]), np.array([0.0]), happened, 0)
-    return Round(k, s1, lam, Plan(None, 0.0, g), episode, g, None)
+    episode = rf.Episode(np.array([s1, 0]), np.array([0]), np.array([0.0]), happened, 0)
+    return rf.Round(k, s1, lam, rf.Plan(None, 0.0, g), episode, g, None)
 
 
-def never(lam: float) -> Plan:
+def never(lam: float) -> rf.Plan:
     raise AssertionError("this player must not ask for plans")
 
 
@@ -90,7 +87,7 @@ class Trace:
 Adversary = Callable[[int, Floats], tuple[int, float]]  # (round from 0, theta) -> start, cost signal
 
 
-def against(player: DualPlayer[Any], xi: Floats | None, adversary: Adversary, rounds: int = K) -> Trace:
+def against(player: rf.DualPlayer[Any], xi: Floats | None, adversary: Adversary, rounds: int = K) -> Trace:
     problem = Stub(xi)
     state = player.init(problem, rounds, 0)
     features = np.ones((problem.n_states or 1, 1)) if xi is None else xi
@@ -279,7 +276,7 @@ def test_projected_gradient_by_hand() -> None:
     assert player.multiplier(once, 0, never) == 4.0  # a certain reset in round 1 throws the multiplier to B at once
 
 
-def after(player: DualPlayer[Any], rounds: list[tuple[int, float]], xi: Floats | None = None) -> Any:
+def after(player: rf.DualPlayer[Any], rounds: list[tuple[int, float]], xi: Floats | None = None) -> Any:
     """The player's state after starts and costs."""
     state = player.init(Stub(xi), 100, 0)
     for k, (s1, g) in enumerate(rounds, start=1):
@@ -356,7 +353,7 @@ def test_sums_of_squares_as_features() -> None:
     trace = against(player, xi, lambda k, t: (int(rng.integers(8)), rng.random()))
     assert (trace.theta @ xi.T >= -1e-9).all()
     assert player.statement(Stub(xi), K).constants["U"] == "SumOfSquaresBall"
-    with pytest.raises(InvalidInput, match="needs features xi made by svec_features"):
+    with pytest.raises(rf.InvalidInput, match="needs features xi made by svec_features"):
         player.init(Stub(np.array([[0.5, 0.5, -0.5]])), K, 0)
 
 
@@ -480,9 +477,9 @@ class Asked:
     def __init__(self, v_c: Callable[[float], float]) -> None:
         self.v_c, self.asked = v_c, list[float]()
 
-    def __call__(self, lam: float) -> Plan:
+    def __call__(self, lam: float) -> rf.Plan:
         self.asked.append(lam)
-        return Plan(None, 0.0, self.v_c(lam))
+        return rf.Plan(None, 0.0, self.v_c(lam))
 
 
 @pytest.mark.parametrize("threshold", [1e-3, 0.5, 3.0, math.pi, 7.9])
@@ -534,9 +531,9 @@ def test_every_player_is_discovered() -> None:
     assert set(discover("dual")) == NAMES | {"one-multiplier", "virtual-queue"}  # those two belong to baselines
 
 
-def a_player(name: str, **options: Any) -> DualPlayer[Any]:
+def a_player(name: str, **options: Any) -> rf.DualPlayer[Any]:
     fields = discover("dual")[name].__dataclass_fields__
-    player: DualPlayer[Any] = make_player("dual", name, ({"B": B} if "B" in fields else {}) | options)
+    player: rf.DualPlayer[Any] = make_player("dual", name, ({"B": B} if "B" in fields else {}) | options)
     return player
 
 
@@ -554,7 +551,7 @@ def test_a_checkpoint_continues_bit_for_bit(name: str, features: str, cut: int) 
         lams = []
         for k in range(first, last):
             s1 = int(starts[k])
-            lam = player.multiplier(state, s1, lambda y, k=k: Plan(None, 0.0, max(0.0, costs[k] - y / B)))  # type: ignore[misc]
+            lam = player.multiplier(state, s1, lambda y, k=k: rf.Plan(None, 0.0, max(0.0, costs[k] - y / B)))  # type: ignore[misc]
             state = player.update(state, a_round(k + 1, s1, lam, float(costs[k])))
             lams.append(lam)
         return lams, state
@@ -571,7 +568,7 @@ def test_a_checkpoint_continues_bit_for_bit(name: str, features: str, cut: int) 
     assert all(one[key].dtype == two[key].dtype and one[key].tobytes() == two[key].tobytes() for key in one)
 
 
-class Uniform(PrimalPlayer[int]):
+class Uniform(rf.PrimalPlayer[int]):
     """Plays every action alike and thinks that a reset comes with probability 1/(1 + lam)."""
 
     name = "uniform"
@@ -579,13 +576,13 @@ class Uniform(PrimalPlayer[int]):
     def __init__(self, policy: Floats) -> None:
         self.policy = policy
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> int:
+    def init(self, problem: rf.Problem, episodes: int, seed: int) -> int:
         return 0
 
-    def plan(self, state: int, s1: Any, lam: float) -> Plan:
-        return Plan(self.policy, 0.0, 1.0 / (1.0 + lam))
+    def plan(self, state: int, s1: Any, lam: float) -> rf.Plan:
+        return rf.Plan(self.policy, 0.0, 1.0 / (1.0 + lam))
 
-    def update(self, state: int, round: Round) -> int:
+    def update(self, state: int, round: rf.Round) -> int:
         return state
 
 
@@ -611,7 +608,7 @@ def test_it_plays_the_game(name: str, problem_id: str, feedback: str) -> None:
 )
 @pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf, True, "7"])
 def test_the_bound_is_checked(name: str, bad: Any) -> None:
-    with pytest.raises(InvalidInput) as caught:
+    with pytest.raises(rf.InvalidInput) as caught:
         discover("dual")[name](B=bad)
     assert str(caught.value) == f"The 'B' of {name} must be a positive number or None. Got {bad!r} instead."
 
@@ -623,10 +620,10 @@ def test_the_bound_is_checked(name: str, bad: Any) -> None:
 def test_the_bound_is_asked_for(name: str) -> None:
     player = discover("dual")[name]()
     sentence = f"The 'B' of {name} must be a bound on the multipliers. Got None instead."
-    with pytest.raises(InvalidInput) as caught:
+    with pytest.raises(rf.InvalidInput) as caught:
         player.init(Stub(), K, 0)
     assert str(caught.value) == sentence
-    with pytest.raises(InvalidInput) as caught:
+    with pytest.raises(rf.InvalidInput) as caught:
         player.statement(Stub(), K)
     assert str(caught.value) == sentence
 
@@ -647,7 +644,7 @@ def test_the_bound_is_asked_for(name: str) -> None:
     ],
 )
 def test_settings_that_make_no_sense_are_refused(kind: Any, settings: dict[str, Any], must: str) -> None:
-    with pytest.raises(InvalidInput) as caught:
+    with pytest.raises(rf.InvalidInput) as caught:
         kind(**settings)
     (name,) = settings
     assert str(caught.value) == f"The '{name}' of {kind.name} must be {must} instead."
@@ -655,7 +652,7 @@ def test_settings_that_make_no_sense_are_refused(kind: Any, settings: dict[str, 
 
 @pytest.mark.parametrize("name", ["constant-step", "optimistic-gradient", "search"])
 def test_constants_that_depend_on_the_number_of_rounds_need_some(name: str) -> None:
-    with pytest.raises(InvalidInput, match="The 'episodes' of a game must be a positive integer"):
+    with pytest.raises(rf.InvalidInput, match="The 'episodes' of a game must be a positive integer"):
         a_player(name).init(Stub(), 0, 0)
 
 
@@ -665,7 +662,7 @@ def test_constants_that_depend_on_the_number_of_rounds_need_some(name: str) -> N
 )
 def test_a_cost_signal_that_is_no_cost_is_refused(name: str, bad: float) -> None:
     player = a_player(name)
-    with pytest.raises(InvalidInput, match=r"The 'cost_signal' of a round must lie in \[0, 1\]"):
+    with pytest.raises(rf.InvalidInput, match=r"The 'cost_signal' of a round must lie in \[0, 1\]"):
         player.update(player.init(Stub(), K, 0), a_round(5, 0, 0.0, bad))
     player.update(player.init(Stub(), K, 0), a_round(5, 0, 0.0, 1.0 + 1e-15))  # rounding is forgiven
 
@@ -673,7 +670,7 @@ def test_a_cost_signal_that_is_no_cost_is_refused(name: str, bad: float) -> None
 def test_features_of_the_wrong_shape_are_refused() -> None:
     problem = Stub(np.eye(3))
     problem.n_states = None
-    with pytest.raises(InvalidInput, match="The 'xi' of a problem must be finite numbers of shape"):
+    with pytest.raises(rf.InvalidInput, match="The 'xi' of a problem must be finite numbers of shape"):
         ProjectedGradient(B=1.0).init(problem, K, 0)
 
 
@@ -709,7 +706,7 @@ def test_starts_that_are_not_finite_share_one_hint() -> None:
         (Search(B=2.0, tolerance=0.5), None, False, 100.0),
     ],
 )
-def test_statements(player: DualPlayer[Any], xi: Floats | None, covered: bool, bound: float | None) -> None:
+def test_statements(player: rf.DualPlayer[Any], xi: Floats | None, covered: bool, bound: float | None) -> None:
     stated = player.statement(Stub(xi), 100)
     assert stated.covered is covered
     assert stated.why

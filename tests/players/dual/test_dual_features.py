@@ -9,18 +9,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from resetfree.core.errors import InvalidInput
+import resetfree as rf
 from resetfree.core.state import dump, load
-from resetfree.game.contract import DualPlayer, Plan, Round
 from resetfree.players.dual.multiplier_functions import FeasibleSet, Space, functions
 from resetfree.players.dual.online_gradient import AdagradNorm, ConstantStep, OptimisticGradient, ProjectedGradient
-from resetfree.problems.contract import Episode, Problem
 from resetfree.problems.features import Features, discover, make_features
 from resetfree.theory.sets import Ball, OrthantBall
 
 Floats = NDArray[np.float64]
 B = 5.0
-PLAYERS: list[DualPlayer[Any]] = [
+PLAYERS: list[rf.DualPlayer[Any]] = [
     ProjectedGradient(B=B), ConstantStep(B=B), AdagradNorm(B=B), OptimisticGradient(B=B),
     ProjectedGradient(B=B, feasible_set="ball"),
 ]  # fmt: skip
@@ -29,7 +27,7 @@ SEEN = np.random.default_rng(0).normal(size=(200, 2))
 BOUNDED = sorted(set(discover()) - {"user"})
 
 
-class Plane(Problem):
+class Plane(rf.Problem):
     """Starts are vectors of two numbers, or rows of a list of them."""
 
     name, horizon, n_actions, stationary, phi = "plane", 1, 1, True, None
@@ -41,17 +39,17 @@ class Plane(Problem):
     def first_start(self, u: float) -> Floats:
         return np.zeros(2)
 
-    def rollout(self, policy: Any, start: Any, u: Floats) -> Episode:
+    def rollout(self, policy: Any, start: Any, u: Floats) -> rf.Episode:
         raise NotImplementedError
 
 
-def never(lam: float) -> Plan:
+def never(lam: float) -> rf.Plan:
     raise AssertionError("this player must not ask for plans")
 
 
-def a_round(k: int, s1: Any, lam: float, g: float) -> Round:
-    episode = Episode(np.zeros((2, 2)), np.array([0]), np.array([0.0]), g > 0.5, np.zeros(2))
-    return Round(k, s1, lam, Plan(None, 0.0, g), episode, g, None)
+def a_round(k: int, s1: Any, lam: float, g: float) -> rf.Round:
+    episode = rf.Episode(np.zeros((2, 2)), np.array([0]), np.array([0.0]), g > 0.5, np.zeros(2))
+    return rf.Round(k, s1, lam, rf.Plan(None, 0.0, g), episode, g, None)
 
 
 def fitted(name: str) -> Features:
@@ -84,7 +82,7 @@ def test_no_function_is_negative_anywhere_where_that_can_be_had(name: str, feasi
 
 @pytest.mark.parametrize("player", PLAYERS, ids=lambda p: f"{p.name}-{p.feasible_set}")
 @pytest.mark.parametrize("name", ["simplex", "aggregation", "random-fourier"])
-def test_play_by_hand_on_the_rows_of_the_starts(player: DualPlayer[Any], name: str) -> None:
+def test_play_by_hand_on_the_rows_of_the_starts(player: rf.DualPlayer[Any], name: str) -> None:
     """Multipliers stay in [0, B], and those of projected gradient are what its definition gives on the rows psi(s1)."""
     psi = fitted(name)
     rows = psi(SEEN)
@@ -108,7 +106,7 @@ def test_play_by_hand_on_the_rows_of_the_starts(player: DualPlayer[Any], name: s
 
 @pytest.mark.parametrize("name", ["aggregation", "one-hot"])
 @pytest.mark.parametrize("player", PLAYERS[:3], ids=lambda p: p.name)
-def test_one_hot_features_of_vectors_are_a_finite_problem(player: DualPlayer[Any], name: str) -> None:
+def test_one_hot_features_of_vectors_are_a_finite_problem(player: rf.DualPlayer[Any], name: str) -> None:
     """Where the set is the orthant for rows too, the whole play is the same, bit for bit."""
     psi = fitted(name)
     rows = np.concatenate([psi(SEEN), np.eye(psi.dimension)])  # each feature alone somewhere, so that U is the orthant
@@ -127,7 +125,7 @@ def test_one_hot_features_of_vectors_are_a_finite_problem(player: DualPlayer[Any
 
 @pytest.mark.parametrize("player", PLAYERS, ids=lambda p: f"{p.name}-{p.feasible_set}")
 @pytest.mark.parametrize("name", BOUNDED)
-def test_the_stated_bound_holds_on_a_continuum_of_starts(player: DualPlayer[Any], name: str) -> None:
+def test_the_stated_bound_holds_on_a_continuum_of_starts(player: rf.DualPlayer[Any], name: str) -> None:
     """Dual regret against the best theta of the set in hindsight, for features of norm at most 1."""
     psi, rounds = fitted(name), 300
     stated = player.statement(Plane(psi), rounds)
@@ -182,7 +180,7 @@ def test_features_without_a_bound_are_said_not_to_be_covered() -> None:
 
 
 def test_what_cannot_be_used_is_refused() -> None:
-    with pytest.raises(InvalidInput, match=r"must be fitted features for projected-gradient\. Got the map simplex"):
+    with pytest.raises(rf.InvalidInput, match=r"must be fitted features for projected-gradient\. Got the map simplex"):
         ProjectedGradient(B=B).init(Plane(make_features("simplex")), 10, 0)
-    with pytest.raises(InvalidInput, match="sum-of-squares of projected-gradient needs finitely many states"):
+    with pytest.raises(rf.InvalidInput, match="sum-of-squares of projected-gradient needs finitely many states"):
         ProjectedGradient(B=B, feasible_set="sum-of-squares").init(Plane(fitted("simplex")), 10, 0)

@@ -14,7 +14,7 @@ import resetfree as rf
 from resetfree.players.dual.penalties import ConstantPenalty
 from resetfree.players.elimination.support_elimination import SupportElimination
 from resetfree.problems.finite.composed import with_contexts
-from resetfree.theory.assumptions import close, feasibility, unsafe_pairs
+from resetfree.theory.assumptions import feasibility, unsafe_pairs
 
 KINDS = ("stationary", "layered", "contexts", "ends")
 FORGETFUL = ConstantPenalty(C=0.0)
@@ -56,9 +56,9 @@ def small(kind: str, horizon: int, seed: int) -> rf.FiniteMDP:
         )  # fmt: skip
 
     if kind != "contexts":
-        return close(task())
+        return rf.close(task())
     one, other = task(), task()
-    return close(with_contexts([one, other.replace(boundary=one.boundary)], [[0.5, 0.5], [0.7, 0.3]]))
+    return rf.close(with_contexts([one, other.replace(boundary=one.boundary)], [[0.5, 0.5], [0.7, 0.3]]))
 
 
 def test_an_episode_of_one_step_is_no_life_without_end() -> None:
@@ -148,7 +148,7 @@ def test_the_proved_width_is_optimistic_whatever_the_boundary(kind: str, boundar
     """V* <= upper in every round, by the oracle. p = 1e-6, so 48 runs fail by chance with less than 1e-4."""
     for horizon in (1, 2, 3):
         for seed in range(4):
-            mdp = close(small(kind, horizon, seed).replace(boundary=boundary))
+            mdp = rf.close(small(kind, horizon, seed).replace(boundary=boundary))
             for pooled in (None, False):
                 run = rf.learn(mdp, SupportElimination(width="theory", pooled=pooled, p=1e-6), episodes=60, seed=seed)
                 best = rf.solve(mdp).value[run.columns["s1"].astype(np.int64)]

@@ -13,7 +13,6 @@ from tests.players.elimination.test_elimination_bound import KINDS, small
 from tests.players.elimination.test_support_elimination import resets_of
 
 import resetfree as rf
-from resetfree.game.contract import Round
 from resetfree.game.loop import begin, play
 from resetfree.players.dual.penalties import ConstantPenalty
 from resetfree.players.elimination.landings import (
@@ -201,7 +200,7 @@ class Forgetful(RuleElimination):
 
     name: ClassVar[str] = "forgetful-places"
 
-    def update(self, state: Any, round: Round) -> Any:
+    def update(self, state: Any, round: rf.Round) -> Any:
         """Learn nothing from a fall."""
         return state if round.episode.reset else super().update(state, round)
 
@@ -230,7 +229,7 @@ def test_large_beliefs_are_made_again_from_the_counts(monkeypatch: pytest.Monkey
     for k in range(25):
         plan = player.plan(state, s1, 0.0)
         episode = problem.rollout(plan.policy, s1, rng.random(problem.n_uniforms))
-        state = player.update(state, Round(k + 1, s1, 0.0, plan, episode, 0.0, None))
+        state = player.update(state, rf.Round(k + 1, s1, 0.0, plan, episode, 0.0, None))
         s1 = episode.next_start
     assert isinstance(state, LargeRuleState)
     assert state.landings is not None

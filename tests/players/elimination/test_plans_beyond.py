@@ -12,7 +12,6 @@ from tests.players.elimination.test_elimination_bound import KINDS, small
 
 import resetfree as rf
 from resetfree.core.arrays import Bools
-from resetfree.core.errors import InvalidInput
 from resetfree.game.loop import begin, play
 from resetfree.players.dual.penalties import ConstantPenalty
 from resetfree.players.elimination.elimination_sets import EliminationPlayer, EliminationState
@@ -134,7 +133,7 @@ def test_nothing_is_claimed_about_the_regret_of_one_episode() -> None:
     assert player.primal_regret_bound(problem, 100, 100) is None
     run = rf.learn("grid-v0", player, episodes=100, seed=1)
     assert not [c.claim for c in run.certificates() if c.status == "proved" and not c.holds]
-    with pytest.raises(InvalidInput, match="objective='episode'"):
+    with pytest.raises(rf.InvalidInput, match="objective='episode'"):
         player.batched_form(problem, 100)
 
 

@@ -16,7 +16,6 @@ from tests.players.elimination.test_elimination_bound import KINDS, small
 from tests.players.elimination.test_support_elimination import resets_of
 
 import resetfree as rf
-from resetfree.game.contract import Plan, Round
 from resetfree.players.dual.penalties import ConstantPenalty
 from resetfree.players.elimination.danger_beliefs import DOUBT, HALF
 from resetfree.players.elimination.rule_class import (
@@ -31,7 +30,6 @@ from resetfree.players.elimination.rule_class import (
 from resetfree.players.elimination.rule_elimination import RuleElimination, RuleState
 from resetfree.players.elimination.shared_elimination import SharedElimination
 from resetfree.players.elimination.support_elimination import SupportElimination
-from resetfree.problems.contract import Episode
 from resetfree.problems.factors import Factor, Factors
 from resetfree.problems.finite.mdp import FiniteProblem
 from resetfree.theory.certificates.claims_paths import BY_RULES, EVERY_PATH
@@ -234,7 +232,7 @@ class Forgetful(RuleElimination):
 
     name: ClassVar[str] = "forgetful-rules"
 
-    def update(self, state: Any, round: Round) -> Any:
+    def update(self, state: Any, round: rf.Round) -> Any:
         """Learn nothing from a fall."""
         return state if round.episode.reset else super().update(state, round)
 
@@ -292,7 +290,7 @@ def test_a_state_is_made_again_from_its_counts(moves: Any) -> None:
     for k in range(40):
         plan = player.plan(state, s1, 0.0)
         episode = problem.rollout(plan.policy, s1, rng.random(problem.n_uniforms))
-        state = player.update(state, Round(k + 1, s1, 0.0, plan, episode, 0.0, None))
+        state = player.update(state, rf.Round(k + 1, s1, 0.0, plan, episode, 0.0, None))
         s1 = episode.next_start
     assert isinstance(state, RuleState)
     assert state.beliefs is not None
@@ -346,8 +344,8 @@ def test_in_states_never_seen_what_fell_elsewhere_is_left_aside() -> None:
     assert isinstance(state, RuleState)
 
     def took(s: int, a: int, after: int) -> None:
-        episode = Episode(np.array([s, after]), np.array([a]), np.zeros(1), after == 6, next_start=0)
-        player.update(state, Round(1, s, 0.0, Plan(None, 0.0, 0.0), episode, float(after == 6), None))
+        episode = rf.Episode(np.array([s, after]), np.array([a]), np.zeros(1), after == 6, next_start=0)
+        player.update(state, rf.Round(1, s, 0.0, rf.Plan(None, 0.0, 0.0), episode, float(after == 6), None))
 
     took(0, 0, 6)
     took(1, 0, 6)

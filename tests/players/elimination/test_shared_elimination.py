@@ -11,7 +11,6 @@ from tests.players.elimination.test_elimination_bound import small
 from tests.players.elimination.test_support_elimination import resets_of
 
 import resetfree as rf
-from resetfree.game.contract import Plan, Round
 from resetfree.players.dual.penalties import ConstantPenalty
 from resetfree.players.elimination.shared_elimination import (
     DOUBT,
@@ -23,7 +22,6 @@ from resetfree.players.elimination.shared_elimination import (
     twin_edges,
 )
 from resetfree.players.elimination.support_elimination import SupportElimination
-from resetfree.problems.contract import Episode
 from resetfree.problems.finite.composed import with_contexts
 
 FREE = ConstantPenalty(C=0.0)
@@ -42,8 +40,8 @@ def begun(mdp: rf.FiniteMDP) -> SharedState:
 
 def took(state: SharedState, states: list[int], actions: list[int], *, reset: bool) -> None:
     """Show it an episode."""
-    episode = Episode(np.array(states), np.array(actions), np.zeros(len(actions)), reset, next_start=0)
-    state.learn(Round(1, states[0], 0.0, Plan(None, 0.0, 0.0), episode, float(reset), None))
+    episode = rf.Episode(np.array(states), np.array(actions), np.zeros(len(actions)), reset, next_start=0)
+    state.learn(rf.Round(1, states[0], 0.0, rf.Plan(None, 0.0, 0.0), episode, float(reset), None))
 
 
 def test_a_fall_is_held_back_at_other_steps_and_so_is_the_way_there() -> None:

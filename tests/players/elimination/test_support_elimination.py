@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from tests.property.random_mdps import closed_mdp
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput
-from resetfree.game.contract import Plan, Round
 from resetfree.players.dual.penalties import ConstantPenalty
 from resetfree.players.elimination.elimination_sets import EliminationState
 from resetfree.players.elimination.support_elimination import SupportElimination
@@ -21,7 +19,7 @@ from resetfree.theory.assumptions import largest_closed_set, unsafe_pairs
 Bools = NDArray[np.bool_]
 
 
-def adversarial_plan(state: EliminationState, horizon: int, rng: np.random.Generator) -> Plan:
+def adversarial_plan(state: EliminationState, horizon: int, rng: np.random.Generator) -> rf.Plan:
     """Any allowed action, chosen at random but with a taste for pairs that were never tried: where resets are found."""
     _, n_states, n_actions = state.allowed.shape
     policy = np.zeros((horizon, n_states, n_actions))
@@ -34,7 +32,7 @@ def adversarial_plan(state: EliminationState, horizon: int, rng: np.random.Gener
             fresh = may & (tried[s] == 0)
             choice = np.flatnonzero(fresh if fresh.any() and rng.random() < 0.8 else may)
             policy[h, s, rng.choice(choice)] = 1.0
-    return Plan(policy, 0.0, 0.0)
+    return rf.Plan(policy, 0.0, 0.0)
 
 
 def resets_of(mdp: rf.FiniteMDP, episodes: int, seed: int, player: SupportElimination | None = None) -> tuple[int, int]:
@@ -49,7 +47,7 @@ def resets_of(mdp: rf.FiniteMDP, episodes: int, seed: int, player: SupportElimin
             plan = adversarial_plan(state, mdp.horizon, rng)
         episode = problem.rollout(plan.policy, s1, rng.random(problem.n_uniforms))
         allowed_before = state.allowed.copy()
-        state = player.update(state, Round(k + 1, s1, 0.0, plan, episode, 0.0, None))
+        state = player.update(state, rf.Round(k + 1, s1, 0.0, plan, episode, 0.0, None))
         if not np.array_equal(allowed_before, state.allowed):
             plan = adversarial_plan(state, mdp.horizon, rng)
         resets += episode.reset
@@ -85,7 +83,7 @@ def test_what_is_safe_is_never_lost() -> None:
         for k in range(200):
             plan = adversarial_plan(state, mdp.horizon, rng)
             episode = problem.rollout(plan.policy, s1, rng.random(problem.n_uniforms))
-            state = player.update(state, Round(k + 1, s1, 0.0, plan, episode, 0.0, None))
+            state = player.update(state, rf.Round(k + 1, s1, 0.0, plan, episode, 0.0, None))
             s1 = episode.next_start
         if state.endless:
             assert (state.allowed[0].any(axis=1) | ~largest_closed_set(mdp)).all()
@@ -119,7 +117,7 @@ def test_the_sets_equal_a_plain_transcription() -> None:
         episode = problem.rollout(plan.policy, s1, rng.random(problem.n_uniforms))
         edges |= {(int(episode.states[h]), int(a), int(episode.states[h + 1])) for h, a in enumerate(episode.actions)}
         bad |= {int(episode.states[-1])} if episode.reset else set()
-        state = player.update(state, Round(k + 1, s1, 0.0, plan, episode, 0.0, None))
+        state = player.update(state, rf.Round(k + 1, s1, 0.0, plan, episode, 0.0, None))
         s1 = episode.next_start
         within = set(range(12)) - bad
         while True:
@@ -154,9 +152,9 @@ def test_statements_and_bad_settings() -> None:
     assert "tuned" in said.why
     assert "tuned" not in SupportElimination(width="theory").statement(rf.make("grid-v0").problem(), 100).why
     for settings in ({"scale": -1.0}, {"width": "wild"}, {"p": 0.0}):
-        with pytest.raises(InvalidInput, match="support-elimination"):
+        with pytest.raises(rf.InvalidInput, match="support-elimination"):
             SupportElimination(**settings)
-    with pytest.raises(InvalidInput, match="'pooled'"):
+    with pytest.raises(rf.InvalidInput, match="'pooled'"):
         SupportElimination(pooled=True).init(rf.make("doors-v0").problem(), 10, 0)
 
 

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 import resetfree as rf
-from resetfree.problems.contract import Episode
 from resetfree.problems.features import Features
 
 Floats = NDArray[np.float64]
@@ -31,7 +30,7 @@ class Pass(NamedTuple):
     width: Floats  # [H, S, A] ||phi|| in the norm of Lam^-1
 
 
-def record(data: list[list[Sample]], episode: Episode, n_actions: int) -> None:
+def record(data: list[list[Sample]], episode: rf.Episode, n_actions: int) -> None:
     """Append the steps of an episode that were really taken."""
     for h, a in enumerate(episode.actions):
         there = h + 1 < len(episode.states)
@@ -116,7 +115,7 @@ class Naive:
     def __post_init__(self) -> None:
         self.samples = [[] for _ in range(self.mdp.horizon)]
 
-    def record(self, episode: Episode, weights: Sequence[float] | None = None) -> None:
+    def record(self, episode: rf.Episode, weights: Sequence[float] | None = None) -> None:
         for h, a in enumerate(episode.actions):
             successor = int(episode.states[h + 1]) if h + 1 < len(episode.states) else None
             pair = int(episode.states[h]) * self.mdp.n_actions + int(a)
@@ -221,7 +220,7 @@ class NaiveStored:
     steps: list[StoredStep] = field(default_factory=list)
     rows: list[tuple[Floats, bool]] = field(default_factory=list)  # every state in the order of visit, and if dead
 
-    def record(self, episode: Episode) -> None:
+    def record(self, episode: rf.Episode) -> None:
         states = np.asarray(episode.states, dtype=np.float64)
         states = states[:, None] if states.ndim == 1 else states
         last = len(states) - 1

@@ -20,7 +20,6 @@ import pytest
 from numpy.typing import NDArray
 
 import resetfree as rf
-from resetfree.game.contract import Round
 from resetfree.players.linear.linear_ucb import LinearState, LinearUCB
 from resetfree.problems.finite.tabular_policy import uniform
 
@@ -29,28 +28,28 @@ EPISODES = 4000
 MDP = rf.make("grid-v0", slip=0.0, horizon=4)
 
 
-def reversed_states(this: Round) -> Round:
+def reversed_states(this: rf.Round) -> rf.Round:
     """The round as a learner sees it that numbers the states from the other end."""
     last = MDP.n_states - 1
     states = last - np.asarray(this.episode.states)
     return this._replace(episode=dataclasses.replace(this.episode, states=states))
 
 
-def inverted_rewards(this: Round) -> Round:
+def inverted_rewards(this: rf.Round) -> rf.Round:
     """The round as a learner sees it that takes every reward for what it lacks to 1."""
     rewards = 1.0 - np.asarray(this.episode.rewards)
     return this._replace(episode=dataclasses.replace(this.episode, rewards=rewards))
 
 
-def honest(this: Round) -> Round:
+def honest(this: rf.Round) -> rf.Round:
     return this
 
 
-def nothing(this: Round) -> None:
+def nothing(this: rf.Round) -> None:
     """Learning switched off."""
 
 
-def least_slack(seen: Callable[[Round], Round | None]) -> tuple[float, float, float]:
+def least_slack(seen: Callable[[rf.Round], rf.Round | None]) -> tuple[float, float, float]:
     """Least slack over all (h, s, a) at all times; the shares of Q_r below the cap and of Q_c above zero."""
     problem, primal = MDP.problem(), LinearUCB(B=40.0, scale=1.0, reg=1.0)
     state = primal.init(problem, EPISODES, 0)
@@ -65,7 +64,7 @@ def least_slack(seen: Callable[[Round], Round | None]) -> tuple[float, float, fl
         episode = problem.rollout(policy, s1, rng.random(problem.n_uniforms))
         for h, (s, a) in enumerate(zip(episode.states, episode.actions, strict=False)):
             visits[h, s, a] += 1
-        told = seen(Round(k, s1, lam, plan, episode, 0.0, None))
+        told = seen(rf.Round(k, s1, lam, plan, episode, 0.0, None))
         state = state if told is None else primal.update(state, told)
         s1 = int(rng.choice(np.flatnonzero(~MDP.reset)))
         if k % 250 == 0:
@@ -105,5 +104,5 @@ def test_the_inequalities_hold_where_most_values_are_learned() -> None:
 
 
 @pytest.mark.parametrize("broken", [nothing, reversed_states, inverted_rewards])
-def test_a_broken_learner_fails_them(broken: Callable[[Round], Round | None]) -> None:
+def test_a_broken_learner_fails_them(broken: Callable[[rf.Round], rf.Round | None]) -> None:
     assert least_slack(broken)[0] < -0.1

@@ -9,7 +9,6 @@ import pytest
 from benchmarks.compiled_rounds import compiled_rounds
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput
 from resetfree.core.state import dump
 from resetfree.game.loop import begin, play
 from resetfree.players.linear.algorithm1 import algorithm1
@@ -79,7 +78,7 @@ def refused(mdp: Any, **settings: Any) -> str:
     """The words with which a game is refused."""
     problem, (primal, dual) = mdp.problem(), algorithm1(B=5.0, **settings)
     game = begin(problem, primal, dual, episodes=10, seed=0)
-    with pytest.raises(InvalidInput) as raised:
+    with pytest.raises(rf.InvalidInput) as raised:
         compiled_rounds(problem, primal, dual, game, episodes=10)
     return str(raised.value)
 
@@ -91,12 +90,12 @@ def test_what_they_cannot_play_is_refused() -> None:
     problem, (primal, dual) = rf.make("grid-v0").problem(), algorithm1(B=5.0)
     game = begin(problem, primal, dual, episodes=10, seed=0)
     game.primal.k += 1
-    with pytest.raises(InvalidInput, match="no data from before"):
+    with pytest.raises(rf.InvalidInput, match="no data from before"):
         compiled_rounds(problem, primal, dual, game, episodes=10)
     assert "LargeLinearState" in refused(rf.make("pits-v0", n=60))
     xi = np.eye(2)[np.arange(12) % 2]
     assert "on a line" in refused(rf.make("grid-v0").replace(xi=xi))
     problem, (primal, dual) = rf.make("grid-v0").problem(), algorithm1(B=5.0)
     game = begin(problem, primal, dual, episodes=10, seed=0)
-    with pytest.raises(InvalidInput, match="a feedback among"):
+    with pytest.raises(rf.InvalidInput, match="a feedback among"):
         compiled_rounds(problem, primal, dual, game, episodes=10, feedback="guessed")

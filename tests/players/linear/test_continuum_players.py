@@ -12,15 +12,12 @@ import pytest
 from numpy.typing import NDArray
 
 import resetfree as rf
-from resetfree import InvalidInput
 from resetfree.game.loop import begin, play
 from resetfree.players.dual.penalties import ConstantPenalty
 from resetfree.players.linear.continuum import ContinuumState
 from resetfree.players.linear.greedy_composite import GreedyComposite
 from resetfree.players.linear.linear_ucb import LinearUCB
 from resetfree.problems.action_spaces import PairFeatures
-from resetfree.problems.contract import Episode
-from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.stepping import Step, SteppedProblem
 from resetfree.theory.certificates import certify
 from resetfree.theory.oracle import nodes
@@ -29,9 +26,9 @@ Floats = NDArray[np.float64]
 H, A, D = 3, 3, 3
 
 
-def model() -> FiniteMDP:
+def model() -> rf.FiniteMDP:
     """A small linear problem with finitely many states."""
-    mdp: FiniteMDP = rf.make("random-linear-v0", n_states=6, n_actions=A, d=D, horizon=H)
+    mdp: rf.FiniteMDP = rf.make("random-linear-v0", n_states=6, n_actions=A, d=D, horizon=H)
     return mdp
 
 
@@ -56,7 +53,7 @@ class Looked(PairFeatures):
 class Disguised(SteppedProblem):
     """A finite problem that does not say that it is one: its states are floats with features."""
 
-    def __init__(self, mdp: FiniteMDP) -> None:
+    def __init__(self, mdp: rf.FiniteMDP) -> None:
         assert mdp.phi is not None
         self.inner = mdp.problem()
         self.name, self.horizon, self.n_actions, self.n_states = "disguised", mdp.horizon, mdp.n_actions, None
@@ -73,7 +70,7 @@ class Disguised(SteppedProblem):
         raise NotImplementedError
 
 
-def as_numbers(episode: Episode) -> Episode:
+def as_numbers(episode: rf.Episode) -> rf.Episode:
     end = float(episode.next_start)
     return dataclasses.replace(episode, states=episode.states.astype(np.float64), next_start=end)
 
@@ -225,13 +222,13 @@ def test_what_is_refused() -> None:
         assert LinearUCB(B=9.0, width=width).statement(line, 100).covered
     assert not LinearUCB(B=9.0, width="proved", anytime=True).statement(line, 100).covered
     assert not LinearUCB(B=9.0).statement(line, 100).covered
-    with pytest.raises(InvalidInput, match="GB of features of states"):
+    with pytest.raises(rf.InvalidInput, match="GB of features of states"):
         LinearUCB(B=9.0).init(line, 10**7, 0)
     mdp = model()
     hidden = Disguised(mdp)
     hidden.stationary = False
-    with pytest.raises(InvalidInput, match="must be false for dynamics that change"):
+    with pytest.raises(rf.InvalidInput, match="must be false for dynamics that change"):
         LinearUCB(B=1.0, pooled=True).init(hidden, 10, 0)
     hidden.end_resets = True
-    with pytest.raises(InvalidInput, match="every action moves the agent"):
+    with pytest.raises(rf.InvalidInput, match="every action moves the agent"):
         GreedyComposite(B=1.0).init(hidden, 10, 0)

@@ -10,8 +10,6 @@ import pytest
 from tests.players.linear.naive import PROBLEMS, Naive, with_features
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput
-from resetfree.game.contract import Round
 from resetfree.game.loop import Game, begin, play
 from resetfree.players.dual.online_gradient import ProjectedGradient
 from resetfree.players.dual.penalties import ConstantPenalty
@@ -29,7 +27,7 @@ from resetfree.theory.proved_widths import CORNERS
 
 def game_of(
     mdp: rf.FiniteMDP, episodes: int, dual: Any = None, seed: int = 0, **settings: Any
-) -> tuple[GreedyComposite, Game, Iterator[Round]]:
+) -> tuple[GreedyComposite, Game, Iterator[rf.Round]]:
     primal, problem = GreedyComposite(B=5.0, **settings), mdp.problem()
     dual = ProjectedGradient(B=5.0) if dual is None else dual
     game = begin(problem, primal, dual, episodes=episodes, seed=seed)
@@ -112,7 +110,7 @@ def test_the_smallest_proved_width_grows_with_the_data_and_needs_no_k() -> None:
     state.width = None
     state.beta_r = state.beta_c = 0.0
     np.testing.assert_array_equal(q, primal.backward(state, 1.0)[4])  # what is planned with is this width
-    with pytest.raises(InvalidInput, match="must be tuned or theory in the batched engine"):
+    with pytest.raises(rf.InvalidInput, match="must be tuned or theory in the batched engine"):
         primal.batched_form(mdp.problem(), 10)
 
 
@@ -243,20 +241,20 @@ def test_statements_tell_proved_from_tuned() -> None:
     "settings", [{"width": "wild"}, {"switching": "never"}, {"scale": -1.0}, {"reg": 0.0}, {"p": 1.5}, {"B": -1.0}]
 )
 def test_bad_settings_are_refused(settings: dict[str, Any]) -> None:
-    with pytest.raises(InvalidInput, match="of greedy-composite must be"):
+    with pytest.raises(rf.InvalidInput, match="of greedy-composite must be"):
         GreedyComposite(**settings)
 
 
 def test_it_needs_a_bound_where_it_uses_one_and_a_finite_problem() -> None:
     grid = rf.make("grid-v0").problem()
-    with pytest.raises(InvalidInput, match="'B' of greedy-composite must be a bound"):
+    with pytest.raises(rf.InvalidInput, match="'B' of greedy-composite must be a bound"):
         GreedyComposite(width="theory").init(grid, 10, 0)
     rare = GreedyComposite(switching="rare")
-    with pytest.raises(InvalidInput, match="'B' of greedy-composite must be a bound"):
+    with pytest.raises(rf.InvalidInput, match="'B' of greedy-composite must be a bound"):
         rare.plan(rare.init(grid, 10, 0), 0, 1.0)
     with pytest.raises(rf.NotCertifiable, match="needs a finite problem"):
         GreedyComposite().init(rf.from_gym("gym:CartPole-v1"), 10, 0)
-    with pytest.raises(InvalidInput, match="must be false for dynamics that change"):
+    with pytest.raises(rf.InvalidInput, match="must be false for dynamics that change"):
         GreedyComposite(pooled=True).init(rf.make("doors-v0").problem(), 10, 0)
     rng = np.random.default_rng(0)
     mdp = rf.make("grid-v0").replace(phi=rng.random((12, 5, 20_000)))

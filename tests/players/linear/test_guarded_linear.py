@@ -11,21 +11,18 @@ from numpy.typing import NDArray
 from tests.players.elimination.test_elimination_bound import KINDS, small
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput
-from resetfree.game.contract import Plan, Round
 from resetfree.players.dual.penalties import ConstantPenalty
 from resetfree.players.elimination.elimination_sets import EliminationState
 from resetfree.players.linear.guarded import RIDGE, RISK, WIDTH, GuardedLinear, GuardedState
 from resetfree.players.linear.ridge import expect
-from resetfree.problems.contract import Episode
 from resetfree.theory.assumptions import unsafe_pairs
 
 TEMPTED = ConstantPenalty(C=0.0)  # without a penalty only the guard holds it back
 
 
 def took(player: GuardedLinear, state: GuardedState, states: list[int], actions: list[int], *, reset: bool) -> None:
-    episode = Episode(np.array(states), np.array(actions), np.zeros(len(actions)), reset, next_start=0)
-    player.update(state, Round(1, states[0], 0.0, Plan(None, 0.0, 0.0), episode, float(reset), None))
+    episode = rf.Episode(np.array(states), np.array(actions), np.zeros(len(actions)), reset, next_start=0)
+    player.update(state, rf.Round(1, states[0], 0.0, rf.Plan(None, 0.0, 0.0), episode, float(reset), None))
 
 
 def test_danger_by_hand() -> None:
@@ -109,7 +106,7 @@ def test_no_path_exceeds_the_bound(kind: str) -> None:
 class Forgetful(EliminationState):
     """A mutant that rules nothing out."""
 
-    def learn(self, round: Round) -> bool:
+    def learn(self, round: rf.Round) -> bool:
         """Count only."""
         self.data.learn(round)
         return False
@@ -145,5 +142,5 @@ def test_danger_is_learned_once_for_all_steps() -> None:
 
 
 def test_what_is_too_large_for_tables_is_refused() -> None:
-    with pytest.raises(InvalidInput, match=r"small enough for tables.*play linear-ucb"):
+    with pytest.raises(rf.InvalidInput, match=r"small enough for tables.*play linear-ucb"):
         GuardedLinear(pooled=True).init(rf.make("pits-v0", n=150).problem(), 10, 0)

@@ -11,16 +11,13 @@ from numpy.typing import NDArray
 from tests.players.linear.naive import Sample, backward, record
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput
 from resetfree.core.state import dump
-from resetfree.game.contract import Round
 from resetfree.game.loop import Game, begin, play
 from resetfree.players.linear import linear_ucb
 from resetfree.players.linear.algorithm1 import Algorithm1, algorithm1
 from resetfree.players.linear.linear_ucb import LargeLinearState, LinearState, LinearUCB
 from resetfree.players.linear.regression import features_of
 from resetfree.theory.oracle import Evaluator
-from resetfree.theory.oracle.dynamic_programming import evaluate
 
 Floats = NDArray[np.float64]
 
@@ -33,7 +30,7 @@ def with_features(mdp: rf.FiniteMDP, d: int, seed: int = 0) -> rf.FiniteMDP:
 
 def game_of(
     mdp: rf.FiniteMDP, episodes: int, seed: int = 0, B: float = 5.0, **settings: Any
-) -> tuple[LinearUCB, Game, Iterator[Round]]:
+) -> tuple[LinearUCB, Game, Iterator[rf.Round]]:
     primal, dual = algorithm1(B=B, **settings)
     problem = mdp.problem()
     game = begin(problem, primal, dual, episodes=episodes, seed=seed)
@@ -118,7 +115,7 @@ def test_bellman_inequalities_and_optimism_against_the_true_model(id: str, width
     primal, game, rounds = game_of(mdp, episodes, B=B, **settings)
     rng = np.random.default_rng(0)
     others = [solution.policy, *(rng.integers(mdp.n_actions, size=(mdp.horizon, mdp.n_states)) for _ in range(3))]
-    values = [evaluate(mdp, policy) for policy in others]
+    values = [rf.evaluate(mdp, policy) for policy in others]
     worst = np.inf
     state = game.primal
     for this in rounds:
@@ -209,7 +206,7 @@ def test_pooling_uses_one_regression_and_only_where_it_may() -> None:
     state = LinearUCB(B=1.0, pooled=True).init(mdp.problem(), 10, 0)
     assert isinstance(state, LinearState)
     assert state.regression.pay.shape == (1, 60)
-    with pytest.raises(InvalidInput, match="must be false for dynamics that change"):
+    with pytest.raises(rf.InvalidInput, match="must be false for dynamics that change"):
         LinearUCB(B=1.0, pooled=True).init(rf.make("doors-v0").problem(), 10, 0)
 
 
@@ -240,26 +237,26 @@ def test_statements_tell_proved_from_tuned() -> None:
     "settings", [{"width": "wild"}, {"scale": -1.0}, {"reg": 0.0}, {"p": 1.5}, {"alpha": float("nan")}, {"B": -1.0}]
 )
 def test_bad_settings_are_refused(settings: dict[str, Any]) -> None:
-    with pytest.raises(InvalidInput, match="of linear-ucb must be"):
+    with pytest.raises(rf.InvalidInput, match="of linear-ucb must be"):
         LinearUCB(**settings)
 
 
 def test_it_needs_a_bound_and_a_finite_problem_of_sensible_size() -> None:
-    with pytest.raises(InvalidInput, match="'B' of linear-ucb must be a bound"):
+    with pytest.raises(rf.InvalidInput, match="'B' of linear-ucb must be a bound"):
         LinearUCB().init(rf.make("grid-v0").problem(), 10, 0)
     with pytest.raises(rf.NotCertifiable, match="needs a finite problem"):
         LinearUCB(B=1.0).init(rf.from_gym("gym:CartPole-v1"), 10, 0)
-    with pytest.raises(InvalidInput, match="'lagged' of linear-ucb must be false on a continuum"):
+    with pytest.raises(rf.InvalidInput, match="'lagged' of linear-ucb must be false on a continuum"):
         LinearUCB(B=1.0, lagged=True).init(rf.make("continuous-linear-v0").problem(), 10, 0)
-    with pytest.raises(InvalidInput, match="'switching' of linear-ucb must be every for finite states"):
+    with pytest.raises(rf.InvalidInput, match="'switching' of linear-ucb must be every for finite states"):
         LinearUCB(B=1.0, switching="rare").init(rf.make("grid-v0").problem(), 10, 0)
-    with pytest.raises(InvalidInput, match="GB of regression"):
+    with pytest.raises(rf.InvalidInput, match="GB of regression"):
         LinearUCB(B=1.0).init(with_features(rf.make("pits-v0", n=40), 2_000).problem(), 10, 0)
     primal = LinearUCB(B=1.0)
     state = primal.init(rf.make("grid-v0").problem(), 10, 0)
     before = dump(state)
     for lam in (-1.0, float("nan"), float("inf")):
-        with pytest.raises(InvalidInput, match="A multiplier must be"):
+        with pytest.raises(rf.InvalidInput, match="A multiplier must be"):
             primal.plan(state, 0, lam)
     assert all(np.array_equal(before[name], value) for name, value in dump(state).items())
 

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from tests.players.linear.naive import PROBLEMS, CompositePass, Naive, with_features
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput
-from resetfree.game.contract import Round
 from resetfree.game.loop import Game, begin, play
 from resetfree.players.dual.online_gradient import ProjectedGradient
 from resetfree.players.dual.penalties import ConstantPenalty
@@ -20,7 +18,6 @@ from resetfree.players.linear.lsvi import PerturbedHistory, WeightedLSVI
 from resetfree.players.linear.regression import features_of
 from resetfree.players.testing.battery import check_primal
 from resetfree.players.testing.trial_problems import Scripted
-from resetfree.problems.contract import Episode
 from resetfree.theory.oracle.dynamic_programming import best_response
 
 GROWING = Scripted((0.0, 0.5, 1.0, 1.0, 4.0, 2.0))
@@ -28,13 +25,13 @@ GROWING = Scripted((0.0, 0.5, 1.0, 1.0, 4.0, 2.0))
 
 def game_of(
     mdp: rf.FiniteMDP, episodes: int, dual: Any = GROWING, **settings: Any
-) -> tuple[WeightedLSVI, Game, Iterator[Round]]:
+) -> tuple[WeightedLSVI, Game, Iterator[rf.Round]]:
     primal, problem = WeightedLSVI(**settings), mdp.problem()
     game = begin(problem, primal, dual, episodes=episodes, seed=0)
     return primal, game, play(problem, primal, dual, game, episodes=episodes, feedback="realised")
 
 
-def weights(slow: Naive, made: CompositePass, episode: Episode, scale: float, lam: float) -> list[float]:
+def weights(slow: Naive, made: CompositePass, episode: rf.Episode, scale: float, lam: float) -> list[float]:
     """One over the relative variance of each step, from the data before the episode."""
     horizon, found = slow.mdp.horizon, []
     reach = horizon + lam
@@ -141,13 +138,13 @@ def test_it_claims_nothing_and_refuses_bad_settings() -> None:
     assert "tuned" in told.why
     assert WeightedLSVI(scale=0.0).ridge() == 1.0
     for bad in ({"scale": -1.0}, {"reg": 0.0}, {"switching": "never"}):
-        with pytest.raises(InvalidInput, match="of lsvi-ucb"):
+        with pytest.raises(rf.InvalidInput, match="of lsvi-ucb"):
             WeightedLSVI(**bad)
 
 
 def perturbed_game(
     mdp: rf.FiniteMDP, episodes: int, seed: int = 0, **settings: Any
-) -> tuple[PerturbedHistory, Game, Iterator[Round]]:
+) -> tuple[PerturbedHistory, Game, Iterator[rf.Round]]:
     primal, dual, problem = PerturbedHistory(**settings), ProjectedGradient(B=5.0), mdp.problem()
     game = begin(problem, primal, dual, episodes=episodes, seed=seed)
     return primal, game, play(problem, primal, dual, game, episodes=episodes, feedback="realised")
@@ -216,5 +213,5 @@ def test_it_claims_nothing_and_refuses_bad_settings_of_perturbed_history() -> No
     assert "tuned" in told.why
     assert PerturbedHistory(scale=0.0).ridge() == 1.0
     for bad in ({"scale": -1.0}, {"reg": 0.0}, {"draws": 0}):
-        with pytest.raises(InvalidInput, match="of perturbed-history must be"):
+        with pytest.raises(rf.InvalidInput, match="of perturbed-history must be"):
             PerturbedHistory(**bad)

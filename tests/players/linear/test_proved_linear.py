@@ -14,7 +14,6 @@ from tests.players.linear.naive import Sample, record
 from tests.players.linear.test_linear_ucb import bellman_slack, game_of, with_features
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput
 from resetfree.core.state import dump, load
 from resetfree.players.linear.greedy_composite import GreedyComposite
 from resetfree.players.linear.intervals import IntervalState
@@ -218,9 +217,9 @@ def test_no_theorem_covers_a_pooled_regression_of_actions_that_lead_nowhere() ->
 
 @pytest.mark.parametrize("settings", [{"lagged": True}, {"split": False}])
 def test_what_the_proof_does_not_have_is_refused(settings: dict[str, Any]) -> None:
-    with pytest.raises(InvalidInput, match="of linear-ucb must be"):
+    with pytest.raises(rf.InvalidInput, match="of linear-ucb must be"):
         LinearUCB(B=1.0, width="proved", **settings)
-    with pytest.raises(InvalidInput, match="must be tuned, theory or paper in the batched engine"):
+    with pytest.raises(rf.InvalidInput, match="must be tuned, theory or paper in the batched engine"):
         LinearUCB(B=1.0, width="proved").batched_form(rf.make("grid-v0").problem(), 10)
 
 

@@ -11,16 +11,13 @@ from numpy.typing import NDArray
 from tests.players.linear.naive import NaiveStored, greedy
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput, ResetFreeError
 from resetfree.core.state import dump
-from resetfree.game.contract import Round
 from resetfree.game.loop import Game, begin, play
 from resetfree.players.linear.greedy_composite import GreedyComposite
 from resetfree.players.linear.stored_linear import LinearValues, StoredLinear, StoredState
 from resetfree.players.tabular.references import Uniform
 from resetfree.players.testing.battery import check_primal
 from resetfree.players.testing.trial_problems import Plane, Scripted, corners, equal, same_round, saved_and_loaded
-from resetfree.problems.contract import Episode, Problem
 from resetfree.problems.features.cosines import RandomFourier
 from resetfree.theory.oracle import quadrature
 
@@ -33,19 +30,19 @@ def plane(horizon: int = 6, d: int = 12) -> Plane:
     return problem
 
 
-def steps_of(problem: Problem, player: StoredLinear, episodes: int, dual: Any = None, seed: int = 3) -> Any:
+def steps_of(problem: rf.Problem, player: StoredLinear, episodes: int, dual: Any = None, seed: int = 3) -> Any:
     """The game, and its rounds as they are played."""
     dual = Scripted() if dual is None else dual
     game = begin(problem, player, dual, episodes=episodes, seed=seed)
     return game, play(problem, player, dual, game, episodes=episodes)
 
 
-def warm_up(problem: Problem, player: StoredLinear, game: Game, episodes: int) -> list[Episode]:
+def warm_up(problem: rf.Problem, player: StoredLinear, game: Game, episodes: int) -> list[rf.Episode]:
     """Show the player some episodes of the uniform policy."""
     uniform = Uniform().plan(Uniform().init(problem, 1, 0), None, 0.0)
     shown = list(rf.simulate(problem, uniform.policy, episodes, seed=5))
     for k, episode in enumerate(shown):
-        game.primal = player.update(game.primal, Round(k + 1, episode.start, 0.0, uniform, episode, 0.0, None))
+        game.primal = player.update(game.primal, rf.Round(k + 1, episode.start, 0.0, uniform, episode, 0.0, None))
     return shown
 
 
@@ -265,7 +262,7 @@ def test_with_much_data_the_policy_is_close_to_the_best_one(seed: int) -> None:
         if k < 2999:
             state.rows.add(episode)
         else:
-            state = player.update(state, Round(k + 1, episode.start, 0.0, uniform, episode, 0.0, None))
+            state = player.update(state, rf.Round(k + 1, episode.start, 0.0, uniform, episode, 0.0, None))
     lam = exact.largest_multiplier + 1.0
     line = np.linspace(0.0, 1.0, 201)
     worth = quadrature.evaluate(mdp, player.greedy(state, lam), breakpoints=np.linspace(0.0, 1.0, 401), nodes=2)
@@ -296,11 +293,11 @@ def test_it_plays_gymnasium_environments_and_goes_on_after_an_interruption(tmp_p
 def test_what_cannot_be_pooled_is_refused() -> None:
     player = StoredLinear()
     for problem in (corners()["layered"], rf.make("pits-v0", slip=0.2).problem()):
-        with pytest.raises(InvalidInput, match="pools its data over steps"):
+        with pytest.raises(rf.InvalidInput, match="pools its data over steps"):
             player.init(problem, 10, 0)
-    with pytest.raises(InvalidInput, match="learns from transitions"):
+    with pytest.raises(rf.InvalidInput, match="learns from transitions"):
         player.init(rf.make("grid-v0").replace(boundary="literal", horizon=1).problem(), 10, 0)
-    with pytest.raises(InvalidInput, match="GB of features"):
+    with pytest.raises(rf.InvalidInput, match="GB of features"):
         player.init(plane(d=500), 10**6, 0)
 
 
@@ -311,7 +308,7 @@ def test_what_cannot_be_pooled_is_refused() -> None:
     ids=str,
 )  # fmt: skip
 def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any]) -> None:
-    with pytest.raises(ResetFreeError, match="stored-linear must be"):
+    with pytest.raises(rf.ResetFreeError, match="stored-linear must be"):
         StoredLinear(**settings)
 
 

@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 from tests.players.neural.small_networks import Target
 
-from resetfree.game.contract import Plan, Round
+import resetfree as rf
 from resetfree.players import make_player
 from resetfree.players.model_based.linear_scores import LinearScores
 from resetfree.players.model_based.machine_search import LONG, NOTHING
 from resetfree.players.model_based.model_search import ModelSearch
 from resetfree.players.tabular.mirror import values
 from resetfree.players.testing import trial_problems as trial
-from resetfree.problems.contract import Episode
 
 STEPS, ROWS = 10, 11  # of an episode
 
@@ -39,8 +38,8 @@ class Lives:
         self.k += 1
         actions = np.full((STEPS, 1), 0.25) if self.box else np.zeros(STEPS, dtype=np.int64)
         states = np.zeros((ROWS, self.size))
-        episode = Episode(states, actions, np.full(STEPS, reward), reset, None if reset else states[-1])
-        round = Round(self.k, states[0], 5.0, Plan(policy, 0.0, 0.0), episode, 0.0, None, based_on=based_on)
+        episode = rf.Episode(states, actions, np.full(STEPS, reward), reset, None if reset else states[-1])
+        round = rf.Round(self.k, states[0], 5.0, rf.Plan(policy, 0.0, 0.0), episode, 0.0, None, based_on=based_on)
         self.state = self.player.update(self.state, round)
 
 

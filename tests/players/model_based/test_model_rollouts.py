@@ -10,6 +10,7 @@ import pytest
 from cmaes import CMA
 from numpy.typing import NDArray
 
+import resetfree as rf
 from resetfree.players.model_based import machine_search
 from resetfree.players.model_based.machine_model import (
     EXPECTED,
@@ -32,7 +33,6 @@ from resetfree.players.model_based.machine_search import (
 )
 from resetfree.players.model_based.reset_classifier import ResetClassifier
 from resetfree.players.model_based.smooth_regression import Draws
-from resetfree.problems.action_spaces import Box
 from resetfree.problems.features.scaling import Scaling
 from resetfree.problems.tanh_policy import TanhPolicy, no_policy
 
@@ -181,7 +181,7 @@ def test_doing_nothing_is_one_of_the_policies_that_are_compared(monkeypatch: pyt
     monkeypatch.setattr(MachineSearch, "_polished", lambda self, theta, *rest: theta)
     found = search(dear_motor()).best(Candidate(np.ones((1, 2))), living=False)
     assert (found.theta == AT_REST).all()
-    policy = unscaled_policy(*found, Scaling(np.zeros(1), np.ones(1)), no_policy(Box(np.array([2.0]), 4.0), 1))
+    policy = unscaled_policy(*found, Scaling(np.zeros(1), np.ones(1)), no_policy(rf.Box(np.array([2.0]), 4.0), 1))
     assert isinstance(policy, TanhPolicy)
     assert policy.act(0, np.array([0.7]), np.array([0.9]))[0] == pytest.approx(3.0)
 

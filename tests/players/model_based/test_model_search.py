@@ -12,12 +12,8 @@ import pytest
 import resetfree as rf
 from resetfree.core import state as saving
 from resetfree.core.arrays import Floats
-from resetfree.core.errors import InvalidInput, NotCertifiable, ResetFreeError
-from resetfree.game.contract import Plan, Round
 from resetfree.players.model_based.machine_search import MachineSearchState
 from resetfree.players.model_based.model_search import ModelSearch
-from resetfree.problems.action_spaces import Choices
-from resetfree.problems.contract import Episode
 from resetfree.problems.stepping import Step, SteppedProblem
 from resetfree.problems.tanh_policy import TanhChoice, no_choice
 
@@ -54,12 +50,14 @@ def after_random(player: ModelSearch, episodes: int, seed: int = 0, bounds: floa
     """What the player knows after some episodes of random actions."""
     state = player.init(Unstable(bounds), episodes, seed)
     for k, episode in enumerate(random_episodes(episodes, seed, bounds)):
-        state = player.update(state, Round(k + 1, episode.start, 0.0, Plan(state.policy, 0.0, 0.0), episode, 0.0, None))
+        state = player.update(
+            state, rf.Round(k + 1, episode.start, 0.0, rf.Plan(state.policy, 0.0, 0.0), episode, 0.0, None)
+        )
     assert isinstance(state, MachineSearchState)
     return state
 
 
-def random_episodes(episodes: int, seed: int = 0, bounds: float = np.inf) -> Iterator[Episode]:
+def random_episodes(episodes: int, seed: int = 0, bounds: float = np.inf) -> Iterator[rf.Episode]:
     """Episodes of random actions."""
     problem, rng = Unstable(bounds), np.random.default_rng(seed)
     start = problem.first_start(rng.random())
@@ -85,7 +83,11 @@ def test_it_keeps_an_unstable_world_in_place() -> None:
     """Left alone or at random the world runs away; the policy found in the model stays for 1,000 true steps."""
     state = after_random(ModelSearch(), 3)
     assert (
-        max(steady(replace(no_choice(Choices(3), 2), weight=np.full((3, 2), 1e-9), bias=np.array([0.0, 1.0, 0.0])))[:2])
+        max(
+            steady(replace(no_choice(rf.Choices(3), 2), weight=np.full((3, 2), 1e-9), bias=np.array([0.0, 1.0, 0.0])))[
+                :2
+            ]
+        )
         < 1000
     )  # no push
     found = state.search(state.rows.n, np.zeros(2), 200.0, ModelSearch())
@@ -133,7 +135,7 @@ def test_before_anything_is_known_every_action_is_alike() -> None:
 
 
 def test_it_refuses_states_that_are_counted() -> None:
-    with pytest.raises(NotCertifiable, match="needs states that are vectors"):
+    with pytest.raises(rf.NotCertifiable, match="needs states that are vectors"):
         ModelSearch().init(rf.make("grid-v0").problem(), 5, 0)
 
 
@@ -143,9 +145,9 @@ def test_it_refuses_states_that_are_counted() -> None:
      ("population", 3), ("rounds", 0), ("starts", -1), ("least", 0)],
 )  # fmt: skip
 def test_settings_are_refused_with_one_sentence(setting: str, value: float) -> None:
-    with pytest.raises(ResetFreeError, match=f"The '{setting}' of model-search") as caught:
+    with pytest.raises(rf.ResetFreeError, match=f"The '{setting}' of model-search") as caught:
         ModelSearch(**{setting: value})  # type: ignore[arg-type]
-    assert isinstance(caught.value, InvalidInput)
+    assert isinstance(caught.value, rf.InvalidInput)
     assert str(caught.value).count(". ") <= 1
     assert "\n" not in str(caught.value)
 

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.players.neural.small_networks import Target
 
-from resetfree.core.errors import InvalidInput
+import resetfree as rf
 from resetfree.core.state import load
-from resetfree.game.contract import Plan, Round
 from resetfree.players.model_based import machine_search
 from resetfree.players.model_based.machine_model import Forecast
 from resetfree.players.model_based.machine_search import (
@@ -26,7 +25,6 @@ from resetfree.players.model_based.machine_search import (
 )
 from resetfree.players.model_based.model_search import ModelSearch
 from resetfree.players.testing.trial_problems import snapshot
-from resetfree.problems.contract import Episode
 from resetfree.problems.tanh_policy import TanhPolicy
 
 PLAYER, STEPS = ModelSearch(), 100
@@ -50,11 +48,11 @@ def policy(weight: float) -> TanhPolicy:
     return replace(first, weight=np.full_like(first.weight, weight))
 
 
-def lived(reward: float, *, reset: bool = False) -> Episode:
+def lived(reward: float, *, reset: bool = False) -> rf.Episode:
     """An episode with the same reward in every step."""
     first = first_policy()
     size, actions = first.weight.shape[1], np.zeros((STEPS, len(first.low)))
-    return Episode(
+    return rf.Episode(
         np.zeros((STEPS + 1, size)), actions, np.full(STEPS, reward), reset, None if reset else np.zeros(size)
     )
 
@@ -62,8 +60,8 @@ def lived(reward: float, *, reset: bool = False) -> Episode:
 def live(state: MachineSearchState, played: TanhPolicy, reward: float, *, reset: bool = False, times: int = 1) -> None:
     """Episodes of a policy with the same reward in every step; the last one may end in a reset."""
     for i in range(times):
-        episode, plan = lived(reward, reset=reset and i == times - 1), Plan(played, 0.0, 0.0)
-        PLAYER.update(state, Round(1, episode.start, 200.0, plan, episode=episode, cost_signal=0.0, exact=None))
+        episode, plan = lived(reward, reset=reset and i == times - 1), rf.Plan(played, 0.0, 0.0)
+        PLAYER.update(state, rf.Round(1, episode.start, 200.0, plan, episode=episode, cost_signal=0.0, exact=None))
 
 
 def test_a_long_life_without_a_reset_proves_a_policy() -> None:
@@ -193,7 +191,7 @@ def test_what_a_file_says_of_it_is_checked(began: int, rate: float) -> None:
     live(state, policy(1.0), 0.4, times=ENOUGH)
     state.check_loaded()
     state.began, state.rate = began, rate
-    with pytest.raises(InvalidInput):
+    with pytest.raises(rf.InvalidInput):
         state.check_loaded()
 
 

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from resetfree.game.contract import Plan, Round
+import resetfree as rf
 from resetfree.players.testing.trial_problems import PUSH, Plane
-from resetfree.problems.contract import Episode
 from resetfree.problems.stepping import Step
 
 SOFT: dict[str, Any] = {"hidden": 16, "batch": 16, "learning_rate": 3e-3, "learning_starts": 10}
@@ -39,12 +38,12 @@ class Target(Plane):
         return Step(np.array([x, 2.0 * u[1] - 1.0]), float(np.exp(-8.0 * (x - 0.4) ** 2)), bool(abs(x) > 1.0))
 
 
-def episode(reset: bool, reward: float = 1.0) -> Episode:
+def episode(reset: bool, reward: float = 1.0) -> rf.Episode:
     states = np.array([[0.1, 0.0], [0.2, 0.0], [0.3, 0.0]])
-    return Episode(states, np.array([[0.25], [1.0]]), np.full(2, reward), reset, states[-1])
+    return rf.Episode(states, np.array([[0.25], [1.0]]), np.full(2, reward), reset, states[-1])
 
 
-def feed(player: Any, state: Any, one: Episode, k: int, lam: float = 0.0) -> Any:
+def feed(player: Any, state: Any, one: rf.Episode, k: int, lam: float = 0.0) -> Any:
     return player.update(
-        state, Round(k, one.start, lam, Plan(None, 0.0, 0.0), episode=one, cost_signal=0.0, exact=None)
+        state, rf.Round(k, one.start, lam, rf.Plan(None, 0.0, 0.0), episode=one, cost_signal=0.0, exact=None)
     )

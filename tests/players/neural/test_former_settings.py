@@ -13,7 +13,7 @@ from tests.players.neural.small_networks import LATEST, SMALL, Target
 from tests.runs.forging import forge
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput, Notice
+from resetfree.core.errors import Notice
 from resetfree.players import discover, make_player, settings
 from resetfree.runs.setup import split_settings
 from resetfree.show.cli import main
@@ -48,7 +48,7 @@ def test_former_names_are_settings_no_longer(name: str) -> None:
     for old, new in cls.former_settings.items():
         with pytest.warns(Notice, match=f"the setting '{old}' of '{name}' is now '{new}'"):
             assert getattr(make_player("primal", name, {old: known[new]}), new) == known[new]
-        with pytest.raises(InvalidInput, match=f"give only '{new}'"):
+        with pytest.raises(rf.InvalidInput, match=f"give only '{new}'"):
             make_player("primal", name, {old: known[new], new: known[new]})
 
 

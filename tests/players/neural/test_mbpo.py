@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from tests.players.neural.small_networks import Target, small
 
+import resetfree as rf
 from resetfree.game.replay_buffer import empty_buffer
 from resetfree.players.dual.penalties import ConstantPenalty
 from resetfree.players.neural.mbpo import (
@@ -26,7 +27,6 @@ from resetfree.players.neural.mbpo import (
 )
 from resetfree.players.neural.networks import Minibatch, replayed, uniform_layers
 from resetfree.players.testing.trial_problems import PUSH, played
-from resetfree.problems.contract import simulate
 from resetfree.problems.tanh_policy import no_policy
 
 UNIT = ModelScales(*(np.asarray(one, dtype=np.float32) for one in (0, 1, 1, -9, 9, 0, 1, -9, 9, 0)))
@@ -100,7 +100,7 @@ def test_scales_by_hand() -> None:
 
 
 def random_episodes(n: int) -> Any:
-    return list(simulate(Target(), no_policy(PUSH, 2), n, seed=4))
+    return list(rf.simulate(Target(), no_policy(PUSH, 2), n, seed=4))
 
 
 def test_the_ensemble_learns_dynamics_and_falls() -> None:

@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
-from resetfree.core.errors import InvalidInput
+import resetfree as rf
 from resetfree.players.neural.networks import forward, orthogonal_layers, policy_of, rectified, uniform_layers
 from resetfree.players.neural.sac import draw_actions, squashed_log
-from resetfree.problems.action_spaces import Box
 
-BOX = Box([-2.0, 0.0], [2.0, 1.0])
+BOX = rf.Box([-2.0, 0.0], [2.0, 1.0])
 
 
 def test_the_policy_in_numpy_is_the_actor_in_jax() -> None:
@@ -78,5 +77,5 @@ def test_a_policy_of_a_file_must_have_a_box() -> None:
     policy = policy_of(uniform_layers((3, 8, 8, 4), RNG), None, BOX)
     policy.check_loaded()
     policy.low, policy.high = policy.high, policy.low
-    with pytest.raises(InvalidInput, match="must have a box of actions"):
+    with pytest.raises(rf.InvalidInput, match="must have a box of actions"):
         policy.check_loaded()

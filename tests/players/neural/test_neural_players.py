@@ -13,7 +13,6 @@ from tests.players.neural.small_networks import Target, episode, feed, small
 
 import resetfree as rf
 from resetfree.core import state as saving
-from resetfree.core.errors import InvalidInput
 from resetfree.players.neural.mbpo import MBPO
 from resetfree.players.neural.networks import NetworkPolicy
 from resetfree.players.neural.ppo import PPO
@@ -61,7 +60,7 @@ def test_what_a_file_holds_must_be_networks() -> None:
         for other in wrong:
             fresh = player.init(Target(), 5, 0)
             fresh.rows.n = state.rows.n
-            with pytest.raises(InvalidInput, match=f"The checkpoint's '{key}'"):
+            with pytest.raises(rf.InvalidInput, match=f"The checkpoint's '{key}'"):
                 saving.load(fresh, {**saved, key: other})
 
 
@@ -70,14 +69,14 @@ def test_networks_that_grow_without_bound_are_reported() -> None:
     state = player.init(Target(), 5, 0)
     for k in range(4):
         state = feed(player, state, episode(True), k)
-    with pytest.raises(InvalidInput, match=r"The networks of 'sac' must be finite.*'learning_rate'"):
+    with pytest.raises(rf.InvalidInput, match=r"The networks of 'sac' must be finite.*'learning_rate'"):
         feed(player, state, episode(True), 5)
 
 
 @pytest.mark.parametrize("missing", ["jax", "optax"])
 def test_what_is_not_installed_is_named_with_the_extra(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, missing, None)
-    with pytest.raises(InvalidInput, match=r'needs JAX and optax.*pip install "resetfree\[neural\]"'):
+    with pytest.raises(rf.InvalidInput, match=r'needs JAX and optax.*pip install "resetfree\[neural\]"'):
         SAC().init(Target(), 5, 0)
 
 
@@ -102,5 +101,5 @@ def test_players_are_listed_without_an_import_of_jax() -> None:
     ],
 )
 def test_settings_are_refused_with_one_sentence(setting: str, value: float) -> None:
-    with pytest.raises(InvalidInput, match=f"The '{setting}' of sac must be"):
+    with pytest.raises(rf.InvalidInput, match=f"The '{setting}' of sac must be"):
         SAC(**{setting: value})  # type: ignore[arg-type]

@@ -14,7 +14,6 @@ import pytest
 from tests.players.neural.small_networks import Target, episode, small
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput
 from resetfree.core.state import load, replay
 from resetfree.game.replay_buffer import empty_buffer
 from resetfree.players.dual.penalties import ConstantPenalty
@@ -44,7 +43,6 @@ from resetfree.players.neural.schedule import LearningProgress, Schedule, aimed,
 from resetfree.players.neural.skip_policy import SkipPolicy, skip_policy
 from resetfree.players.neural.world_model import StepRows, first_scales, predict, rescaled, stepped
 from resetfree.players.testing.trial_problems import played, same, same_round, saved_and_loaded, snapshot
-from resetfree.problems.action_spaces import Box
 from resetfree.problems.features.scaling import Scaling
 from resetfree.problems.stepping import Step
 from resetfree.use import read_policy
@@ -87,7 +85,7 @@ def test_thresholds_cover_falls_and_no_survivor() -> None:
 
 def test_what_is_learned_from_by_hand() -> None:
     rows, box = empty_buffer(Target()), Target().actions
-    assert isinstance(box, Box)
+    assert isinstance(box, rf.Box)
     for one in (episode(False), episode(True)):
         rows.add(one)
     scales = bounded(rows, rows.n, found_scales(rows, rows.n, first_scales(2)))
@@ -249,7 +247,7 @@ def test_what_a_file_holds_is_checked() -> None:
     for key, value in {"trained": 10**6, "decisions": [[3, 99]], "progress.first_fall": 10**6}.items():
         fresh = small(NeuralSearch).init(Target(), 50, 4)
         replay(fresh, [this.episode for this in rounds])
-        with pytest.raises(InvalidInput, match="The checkpoint's"):
+        with pytest.raises(rf.InvalidInput, match="The checkpoint's"):
             load(fresh, {**saved, key: np.array(value)})
 
 

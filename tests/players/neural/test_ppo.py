@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from tests.players.neural.small_networks import Target, episode, feed, small
 
+import resetfree as rf
 from resetfree.core import state as saving
-from resetfree.core.errors import InvalidInput
 from resetfree.players.dual.penalties import ConstantPenalty
 from resetfree.players.neural.networks import Minibatch, forward
 from resetfree.players.neural.ppo import (
@@ -25,7 +25,6 @@ from resetfree.players.neural.ppo import (
     minibatches,
 )
 from resetfree.players.testing.trial_problems import played
-from resetfree.problems.contract import Episode
 
 REWARD, VALUE, AFTER = np.array([1.0, 0.0, 2.0]), np.array([3.0, 4.0, 5.0]), np.array([4.0, 5.0, 6.0])
 
@@ -103,7 +102,7 @@ def test_where_a_machine_runs_on_the_end_of_an_episode_means_nothing(fell: bool,
         player = small(PPO)
         state = player.init(Target(), 30, 0)
         for k, (i, j) in enumerate(pairwise(cuts)):
-            one = Episode(s[i : j + 1], a[i:j], r[i:j], fell and j == 10, s[j])
+            one = rf.Episode(s[i : j + 1], a[i:j], r[i:j], fell and j == 10, s[j])
             state = feed(player, state, one, k)
         assert state.gradient_steps == 20
         learned.append(np.concatenate([leaf.ravel() for leaf in state.learned]))
@@ -137,10 +136,10 @@ def test_a_file_that_lets_the_policy_begin_within_an_episode_is_refused() -> Non
     saving.load(again, saved)
     assert again.since == 30
     for since in (31, 1000):
-        with pytest.raises(InvalidInput, match="policy must begin with an episode"):
+        with pytest.raises(rf.InvalidInput, match="policy must begin with an episode"):
             saving.load(again, {**saved, "since": np.array(since)})
 
 
 def test_a_minibatch_is_no_larger_than_what_is_collected() -> None:
-    with pytest.raises(InvalidInput, match=r"The 'batch' of ppo must be at most its 'steps', 32\. Got 64 instead"):
+    with pytest.raises(rf.InvalidInput, match=r"The 'batch' of ppo must be at most its 'steps', 32\. Got 64 instead"):
         PPO(steps=32)

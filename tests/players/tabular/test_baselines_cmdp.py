@@ -13,8 +13,6 @@ from scipy.optimize import linprog
 from tests.players.linear.naive import Sample, record
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput, NotCertifiable
-from resetfree.game.contract import DualPlayer, Plan, PrimalPlayer, Round
 from resetfree.game.loop import begin, play
 from resetfree.players import discover
 from resetfree.players.dual.baselines import OneMultiplier, VirtualQueue
@@ -26,13 +24,12 @@ from resetfree.players.tabular.constrained import OptCmdp, OptCmdpState, TripleQ
 from resetfree.players.tabular.counts import Counted
 from resetfree.players.tabular.mirror import Opdop, OptPrimalDual
 from resetfree.players.testing.trial_problems import Scripted, corners
-from resetfree.problems.contract import Episode
-from resetfree.problems.finite.mdp import FiniteMDP, FiniteProblem
+from resetfree.problems.finite.mdp import FiniteProblem
 from resetfree.theory.oracle import Evaluator
 from resetfree.theory.oracle.dynamic_programming import solve
 
 Floats = NDArray[np.float64]
-PRIMALS: list[PrimalPlayer[Any]] = [
+PRIMALS: list[rf.PrimalPlayer[Any]] = [
     GhoshSoftmax(B=3.0), Opdop(), OptCmdp(), OptCmdp(width="theory"), OptPrimalDual(B=3.0), TripleQ(),
 ]  # fmt: skip
 METHODS = [method for cls in dict.fromkeys(map(type, PRIMALS)) for method in own_methods(cls)]
@@ -40,8 +37,8 @@ CORNERS = ["physical", "literal", "layered", "one-step", "features"]
 
 
 def rounds_of(
-    problem: FiniteProblem, primal: PrimalPlayer[Any], dual: DualPlayer[Any], episodes: int, seed: int = 3
-) -> list[Round]:
+    problem: FiniteProblem, primal: rf.PrimalPlayer[Any], dual: rf.DualPlayer[Any], episodes: int, seed: int = 3
+) -> list[rf.Round]:
     game = begin(problem, primal, dual, episodes=episodes, seed=seed)
     return list(play(problem, primal, dual, game, episodes=episodes))
 
@@ -62,7 +59,7 @@ def test_every_method_plays(method: Method, env: str) -> None:
 
 
 @pytest.mark.parametrize("player", PRIMALS, ids=repr)
-def test_statements_say_why_there_is_no_theorem(player: PrimalPlayer[Any]) -> None:
+def test_statements_say_why_there_is_no_theorem(player: rf.PrimalPlayer[Any]) -> None:
     said = player.statement(rf.make("grid-v0").problem(), 500)
     assert not said.covered
     assert said.why.startswith("no theorem here: ")
@@ -74,30 +71,30 @@ def test_bad_settings_are_refused() -> None:
         lambda: Opdop(scale=-1.0), lambda: OptCmdp(p=1.0), lambda: OptCmdp(width="x"),  # type: ignore[arg-type]
         lambda: OptPrimalDual(B=float("nan")), lambda: TripleQ(scale=float("inf")), lambda: GhoshSoftmax(lagged=True),
     ):  # fmt: skip
-        with pytest.raises(InvalidInput, match="must"):
+        with pytest.raises(rf.InvalidInput, match="must"):
             make()
     layered, continuum = rf.make("doors-v0").problem(), rf.make("continuous-linear-v0").problem()
     for pooled in (Opdop(pooled=True), OptCmdp(pooled=True), OptPrimalDual(B=1.0, pooled=True)):
-        with pytest.raises(InvalidInput, match="change with the step"):
+        with pytest.raises(rf.InvalidInput, match="change with the step"):
             pooled.init(layered, 10, 0)
     for player in (one for one in PRIMALS if not isinstance(one, GhoshSoftmax)):  # which needs features only
-        with pytest.raises(NotCertifiable, match="finite problem"):
+        with pytest.raises(rf.NotCertifiable, match="finite problem"):
             player.init(continuum, 10, 0)
-    with pytest.raises(InvalidInput, match="'B' of opt-primal-dual"):
+    with pytest.raises(rf.InvalidInput, match="'B' of opt-primal-dual"):
         OptPrimalDual().init(layered, 10, 0)
-    with pytest.raises(InvalidInput, match="'step' of one-multiplier"):
+    with pytest.raises(rf.InvalidInput, match="'step' of one-multiplier"):
         OneMultiplier(B=1.0, step="x").init(layered, 10, 0)  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="first_start_only"):
+    with pytest.raises(rf.InvalidInput, match="first_start_only"):
         OneMultiplier(B=1.0, first_start_only=True).init(continuum, 10, 0)
 
 
 def test_opt_cmdp_refuses_what_it_could_not_plan() -> None:
-    huge = FiniteMDP([[[1.0]]], [[0.0]], [False], 1).problem()
+    huge = rf.FiniteMDP([[[1.0]]], [[0.0]], [False], 1).problem()
     huge.n_states, huge.n_actions, huge.horizon = 2500, 5, 8
-    with pytest.raises(InvalidInput, match="all triples"):
+    with pytest.raises(rf.InvalidInput, match="all triples"):
         OptCmdp().init(huge, 10, 0)
     method = next(m for m in METHODS if m.name == "OptCMDP")
-    assert "triples" in str(method.inapplicable(cast(FiniteMDP, huge)))  # the sizes are all it looks at
+    assert "triples" in str(method.inapplicable(cast(rf.FiniteMDP, huge)))  # the sizes are all it looks at
 
 
 # The primal player of Ghosh et al.
@@ -149,11 +146,11 @@ def naive_ghosh(
 def test_mirror_ascent_step_by_step(name: str, which: str) -> None:
     """pi^{k+1} from pi^k, its values on the data before round k and the multiplier of round k."""
     problem, K, H, n = corners()[name], 30, corners()[name].horizon, corners()[name].n_actions
-    player: PrimalPlayer[Any] = Opdop(0.3) if which == "opdop" else OptPrimalDual(4.0, 0.3)
+    player: rf.PrimalPlayer[Any] = Opdop(0.3) if which == "opdop" else OptPrimalDual(4.0, 0.3)
     step = sqrt(log(n)) / (H**2 * sqrt(K)) if which == "opdop" else sqrt(2 * log(n) / (H**2 * 17.0 * K))
     mixing = 1 / K if which == "opdop" else 0.0
     policy = np.full((H, 4, n), 1 / n)
-    data: list[Episode] = []
+    data: list[rf.Episode] = []
     for this in rounds_of(problem, player, Scripted(), K):
         np.testing.assert_allclose(this.plan.policy, policy, atol=1e-10)
         q_r, q_c = naive_values(data, policy, problem, 0.3)
@@ -164,7 +161,7 @@ def test_mirror_ascent_step_by_step(name: str, which: str) -> None:
         data.append(this.episode)
 
 
-def naive_values(data: list[Episode], policy: Floats, problem: FiniteProblem, scale: float) -> tuple[Floats, Floats]:
+def naive_values(data: list[rf.Episode], policy: Floats, problem: FiniteProblem, scale: float) -> tuple[Floats, Floats]:
     """Optimistic values from lists of what was seen at each step (these problems end with their reset set)."""
     H, S, A = policy.shape
     seen: dict[tuple[int, int, int], list[tuple[float, int | None]]] = defaultdict(list)
@@ -267,7 +264,7 @@ def naive_program(state: OptCmdpState, start: int, L: float) -> float | None:
     return None if found.status == 2 else -float(found.fun)
 
 
-def exact_table(mdp: FiniteMDP, samples: int) -> Counted:
+def exact_table(mdp: rf.FiniteMDP, samples: int) -> Counted:
     """Counts as if every pair had been tried `samples` times and chance had been exact."""
     L, S, A = (1 if mdp.transition.stationary else mdp.horizon), mdp.n_states, mdp.n_actions
     dense = np.stack([mdp.transition.matrix(h).toarray().reshape(S, A, S) for h in range(L)])
@@ -355,11 +352,11 @@ def test_triple_q_step_by_step(name: str) -> None:
 # Duals.
 
 
-NOTHING = Episode(np.zeros(1), np.zeros(0, dtype=np.int64), np.zeros(0), False, 0)
+NOTHING = rf.Episode(np.zeros(1), np.zeros(0, dtype=np.int64), np.zeros(0), False, 0)
 
 
-def said(k: int, g: float, s1: int) -> Round:
-    return Round(k, s1, 0.0, Plan(None, 0.0, g), NOTHING, g, None)
+def said(k: int, g: float, s1: int) -> rf.Round:
+    return rf.Round(k, s1, 0.0, rf.Plan(None, 0.0, g), NOTHING, g, None)
 
 
 @pytest.mark.parametrize(
@@ -375,7 +372,7 @@ def test_one_multiplier_adds_up_costs_from_every_start(dual: OneMultiplier, eta:
     problem = rf.make("grid-v0").problem()
     state, Y = dual.init(problem, 100, 0), 0.0
     for k, g in enumerate(np.random.default_rng(0).random(100), start=1):
-        assert dual.multiplier(state, k % 5, lambda lam: Plan(None, 0.0, 0.0)) == pytest.approx(Y)
+        assert dual.multiplier(state, k % 5, lambda lam: rf.Plan(None, 0.0, 0.0)) == pytest.approx(Y)
         state = dual.update(state, said(k, float(g), k % 5))
         Y = min(Y + eta * float(g), cap)
     assert dual.statement(problem, 100).constants["eta"] == pytest.approx(eta)
@@ -398,7 +395,7 @@ def test_a_dual_for_a_fixed_start_hears_of_no_other() -> None:
 ROOT5 = sqrt(5.0)  # |(2, 1)|: lambda* is 2 at the dangerous start and 1 at the others
 
 
-def trap(primal: PrimalPlayer[Any], dual: DualPlayer[Any], episodes: int) -> tuple[float, int]:
+def trap(primal: rf.PrimalPlayer[Any], dual: rf.DualPlayer[Any], episodes: int) -> tuple[float, int]:
     """Expected resets, and how often an episode began at the dangerous start; the dual is told the exact V_c."""
     mdp = rf.make("politex-trap-v0")
     problem = mdp.problem()
@@ -412,7 +409,7 @@ def trap(primal: PrimalPlayer[Any], dual: DualPlayer[Any], episodes: int) -> tup
 
 
 @pytest.mark.parametrize("primal", [Opdop(), OptPrimalDual(B=ROOT5)], ids=lambda p: p.name)
-def test_mirror_ascent_falls_into_the_trap(primal: PrimalPlayer[Any]) -> None:
+def test_mirror_ascent_falls_into_the_trap(primal: rf.PrimalPlayer[Any]) -> None:
     """With a multiplier per start nearly every dangerous episode is a reset; with one for all, they grow slower."""
     few, many = (trap(primal, ProjectedGradient(B=ROOT5), k) for k in (2_500, 10_000))
     assert few[0] >= 0.8 * few[1]
@@ -437,7 +434,7 @@ def test_a_constraint_at_the_first_start_only_never_sees_the_trap() -> None:
 
 def test_the_softmax_of_ghosh_at_a_known_point() -> None:
     """One state, one step: Q is the mean plus the width, so the weights can be written down."""
-    problem = FiniteMDP(np.ones((1, 2, 1)), [[0.2, 0.6]], [False], 1, name="two").problem()
+    problem = rf.FiniteMDP(np.ones((1, 2, 1)), [[0.2, 0.6]], [False], 1, name="two").problem()
     player = GhoshSoftmax(B=1.0, scale=0.1, reg=1.0)
     game = begin(problem, player, Scripted((0.0,)), episodes=50, seed=0)
     for _ in play(problem, player, Scripted((0.0,)), game, episodes=20):

@@ -16,8 +16,6 @@ from scipy.optimize import linprog
 from tests.property.random_mdps import closed_mdp, rough_mdp
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput, NotCertifiable
-from resetfree.game.contract import PrimalPlayer, Round
 from resetfree.game.loop import begin, play
 from resetfree.players.dual.penalties import ConstantPenalty
 from resetfree.players.linear.baselines import MdpExp2, OlsviFH, estimates
@@ -27,13 +25,11 @@ from resetfree.players.tabular.mirror import SlucbQvi, best_mixture, known_safe,
 from resetfree.players.tabular.references import Uniform
 from resetfree.players.tabular.reset_free import LeaveNoTrace, Medal, epsilon_greedy, learn_backwards, matching_reward
 from resetfree.players.tabular.shields import ConstantSafe, OneStepShield, OracleShield
-from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.tabular_policy import as_policy, check_policy
 from resetfree.theory.oracle import Evaluator
-from resetfree.theory.oracle.dynamic_programming import evaluate
 
 Floats = NDArray[np.float64]
-PLAYERS: list[type[PrimalPlayer[Any]]] = [
+PLAYERS: list[type[rf.PrimalPlayer[Any]]] = [
     LeaveNoTrace, Medal, OlsviFH, MdpExp2, UCRL2, SlucbQvi, OracleShield, OneStepShield, ConstantSafe,
 ]  # fmt: skip
 METHODS = [method for cls in (*PLAYERS, Uniform) for method in own_methods(cls)]
@@ -41,8 +37,8 @@ BY_NAME = {method.name: method for method in METHODS}
 
 
 def rounds_of(
-    mdp: FiniteMDP, primal: PrimalPlayer[Any], episodes: int, *, penalty: float = 0.0, seed: int = 0
-) -> tuple[list[Round], Any]:
+    mdp: rf.FiniteMDP, primal: rf.PrimalPlayer[Any], episodes: int, *, penalty: float = 0.0, seed: int = 0
+) -> tuple[list[rf.Round], Any]:
     """The rounds of a game against a constant penalty, and the primal player's state after it."""
     problem, dual = mdp.problem(), ConstantPenalty(C=penalty)
     game = begin(problem, primal, dual, episodes=episodes, seed=seed)
@@ -82,7 +78,7 @@ def test_every_player_plays_rough_problems(seed: int) -> None:
 
 @pytest.mark.parametrize("problem", ["grid-v0", "doors-v0", "contexts-v0", "pits-v0", "random-linear-v0"])
 @pytest.mark.parametrize("player", [OracleShield(), ConstantSafe(), ConstantSafe(choice="first")], ids=str)
-def test_the_oracles_shield_is_never_reset(problem: str, player: PrimalPlayer[Any]) -> None:
+def test_the_oracles_shield_is_never_reset(problem: str, player: rf.PrimalPlayer[Any]) -> None:
     mdp = rf.make(problem)
     assert player.statement(mdp.problem(), 300).covered
     rounds, _ = rounds_of(mdp, player, 300)
@@ -109,7 +105,7 @@ def test_looking_one_step_ahead_is_reset_for_ever_behind_the_door() -> None:
     """The chamber pays 1 for three steps, each of which looks harmless until the last, where nothing can be done."""
     mdp = rf.make("doors-v0")
     best = rf.solve(mdp).policy
-    assert evaluate(mdp, best).v_c[0] == 0.0
+    assert rf.evaluate(mdp, best).v_c[0] == 0.0
     rounds, _ = rounds_of(mdp, OneStepShield(), 1000)
     costs = np.array([0.0 if this.exact is None else this.exact[1] for this in rounds])
     assert costs[200:600].sum() >= 0.95 * 400
@@ -153,20 +149,20 @@ def test_amani_et_al_are_inapplicable_where_they_are() -> None:
 
 
 def test_settings_that_make_no_sense_are_refused() -> None:
-    senseless: list[tuple[type[PrimalPlayer[Any]], dict[str, Any]]] = [
+    senseless: list[tuple[type[rf.PrimalPlayer[Any]], dict[str, Any]]] = [
         (UCRL2, {"scale": -1.0}), (UCRL2, {"delta": 0.0}), (OlsviFH, {"length": -3}), (MdpExp2, {"eta": float("nan")}),
         (LeaveNoTrace, {"q_min": 1.5}), (Medal, {"demonstrations": 0}), (SlucbQvi, {"tau": -0.1}),
         (ConstantSafe, {"choice": "best"}), (OracleShield, {"scale": float("inf")}), (OneStepShield, {"scale": -1.0}),
     ]  # fmt: skip
     for player, options in senseless:
-        with pytest.raises(InvalidInput):
+        with pytest.raises(rf.InvalidInput):
             player(**options)
     layered, continuum = rf.make("doors-v0").problem(), rf.make("continuous-linear-v0").problem()
     for cls in PLAYERS:
-        with pytest.raises(NotCertifiable):
+        with pytest.raises(rf.NotCertifiable):
             cls().init(continuum, 10, 0)
         if cls is not ConstantSafe:
-            with pytest.raises(InvalidInput, match="pooled"):
+            with pytest.raises(rf.InvalidInput, match="pooled"):
                 cls(pooled=True).init(layered, 10, 0)  # type: ignore[call-arg]
 
 
@@ -189,7 +185,7 @@ def test_the_best_model_in_an_l1_ball(seed: int) -> None:
     assert best_in_ball(row.copy(), radius, value, np.argsort(value)) == pytest.approx(-found.fun, abs=1e-9)
 
 
-def naive_ucrl2(data: list[Round], mdp: FiniteMDP, t: int, scale: float, lam: float) -> Floats:
+def naive_ucrl2(data: list[rf.Round], mdp: rf.FiniteMDP, t: int, scale: float, lam: float) -> Floats:
     """[S] optimistic values at step 1 of a stationary, physical problem, pooled."""
     n_states, n_actions = mdp.n_states, mdp.n_actions
     n, r = np.zeros((n_states, n_actions)), np.zeros((n_states, n_actions))

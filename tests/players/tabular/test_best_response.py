@@ -7,12 +7,11 @@ import pytest
 from tests.property.random_mdps import rough_mdp, sparse_policy
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput, NotCertifiable
 from resetfree.game.loop import begin, play
 from resetfree.players.dual.online_gradient import ProjectedGradient
 from resetfree.players.tabular.references import BestResponse
 from resetfree.theory.oracle import Evaluator
-from resetfree.theory.oracle.dynamic_programming import best_response, evaluate, solve
+from resetfree.theory.oracle.dynamic_programming import best_response, solve
 
 MULTIPLIERS = (0.0, 0.3, 1.0, 7.0, 1e6)
 
@@ -30,7 +29,7 @@ def test_it_equals_the_oracle_and_its_estimates_are_exact(seed: int) -> None:
             assert plan.policy.shape == (mdp.horizon, mdp.n_states)
             assert (plan.v_r, plan.v_c) == (truth.v_r[s], min(truth.v_c[s], 1.0))  # the same arithmetic: no tolerance
             assert plan.upper == truth.v_r[s] - lam * truth.v_c[s]
-            values = evaluate(mdp, plan.policy)
+            values = rf.evaluate(mdp, plan.policy)
             assert values.v_r[s] == pytest.approx(plan.v_r, abs=1e-12)
             assert values.v_c[s] == pytest.approx(plan.v_c, abs=1e-12)
 
@@ -41,7 +40,7 @@ def test_no_other_policy_is_better(seed: int) -> None:
     rng = np.random.default_rng(seed)
     player = BestResponse()
     state = player.init(mdp.problem(), 10, 0)
-    others = [evaluate(mdp, sparse_policy(mdp, rng)) for _ in range(40)]
+    others = [rf.evaluate(mdp, sparse_policy(mdp, rng)) for _ in range(40)]
     for lam in MULTIPLIERS:
         for s in np.flatnonzero(~mdp.reset):
             upper = player.plan(state, int(s), lam).upper
@@ -88,7 +87,7 @@ def test_bad_input_and_problems_without_an_oracle_are_refused() -> None:
     player = BestResponse()
     state = player.init(rf.make("grid-v0").problem(), 10, 0)
     for lam in (float("nan"), -0.5, float("inf")):
-        with pytest.raises(InvalidInput, match="A multiplier must be a finite number"):
+        with pytest.raises(rf.InvalidInput, match="A multiplier must be a finite number"):
             player.plan(state, 0, lam)
-    with pytest.raises(NotCertifiable, match="has no exact oracle"):
+    with pytest.raises(rf.NotCertifiable, match="has no exact oracle"):
         player.init(rf.make("continuous-linear-v0").problem(), 10, 0)

@@ -14,9 +14,7 @@ from numpy.typing import NDArray
 from tests.property.random_mdps import rough_mdp, sparse_policy
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput
 from resetfree.core.state import dump, load
-from resetfree.game.contract import PrimalPlayer, Round
 from resetfree.game.loop import Game, begin, play
 from resetfree.players.dual.online_gradient import ProjectedGradient
 from resetfree.players.elimination.elimination_sets import EliminationState, LargeEliminationState
@@ -28,7 +26,6 @@ from resetfree.players.tabular import large_problems as _large
 from resetfree.players.tabular.counts import Counted
 from resetfree.players.tabular.sparse_counts import SeenCounts
 from resetfree.players.tabular.ucbvi import RLSVI, UCBVI
-from resetfree.problems.contract import Episode
 from resetfree.problems.finite.tabular_policy import LazyPolicy, as_policy
 from resetfree.theory.assumptions import reachable_starts
 from resetfree.theory.oracle import Evaluator
@@ -40,12 +37,12 @@ Floats = NDArray[np.float64]
 class Told:
     """A round with its whole policy and what that is worth by the backward pass over all states."""
 
-    round: Round
+    round: rf.Round
     policy: Floats
     exact: tuple[float, float]
 
 
-def told(mdp: rf.FiniteMDP, player: PrimalPlayer[Any], episodes: int, seed: int, whole: bool) -> Iterator[Told]:
+def told(mdp: rf.FiniteMDP, player: rf.PrimalPlayer[Any], episodes: int, seed: int, whole: bool) -> Iterator[Told]:
     """Play with every state kept whole, or with none."""
     with pytest.MonkeyPatch.context() as patch:
         for module in (linear_ucb, _large):
@@ -65,7 +62,7 @@ def told(mdp: rf.FiniteMDP, player: PrimalPlayer[Any], episodes: int, seed: int,
         yield Told(this, *kept)
 
 
-def assert_same(mdp: rf.FiniteMDP, player: PrimalPlayer[Any], episodes: int, seed: int = 0) -> None:
+def assert_same(mdp: rf.FiniteMDP, player: rf.PrimalPlayer[Any], episodes: int, seed: int = 0) -> None:
     """The same rounds: episodes and greedy policies equal, softmax and values to rounding."""
     exact = not isinstance(player, LinearUCB)  # counts are added up in the same order; the regression is not
     pairs = zip(told(mdp, player, episodes, seed, True), told(mdp, player, episodes, seed, False), strict=True)
@@ -94,7 +91,7 @@ PROBLEMS = {
     "contexts": rf.make("contexts-v0"),
     "noise": rf.make("grid-v0").replace(noise=0.3),
 }
-PLAYERS: dict[str, PrimalPlayer[Any]] = {
+PLAYERS: dict[str, rf.PrimalPlayer[Any]] = {
     "algorithm 1": LinearUCB(B=5.0),
     "algorithm 1, anytime": LinearUCB(B=5.0, anytime=True, split=False),
     "cap H": GhoshSoftmax(B=5.0),
@@ -104,7 +101,7 @@ PLAYERS: dict[str, PrimalPlayer[Any]] = {
     "elimination": SupportElimination(),
     "elimination, per step": SupportElimination(pooled=False, ties="first", width="theory"),
 }
-POOLED: dict[str, PrimalPlayer[Any]] = {
+POOLED: dict[str, rf.PrimalPlayer[Any]] = {
     "algorithm 1, pooled": LinearUCB(B=5.0, pooled=True),
     "ucbvi, pooled": UCBVI(pooled=True),
 }
@@ -196,14 +193,14 @@ def test_counts_of_what_was_seen_are_the_counts(pooled: bool) -> None:
                 np.testing.assert_array_equal(few.times[used], all_pairs.seen[layer, s, a][there])
 
 
-def game_on(mdp: rf.FiniteMDP, player: PrimalPlayer[Any], episodes: int) -> tuple[Game, Iterator[Round]]:
+def game_on(mdp: rf.FiniteMDP, player: rf.PrimalPlayer[Any], episodes: int) -> tuple[Game, Iterator[rf.Round]]:
     problem, dual = mdp.problem(), ProjectedGradient(B=5.0)
     game = begin(problem, player, dual, episodes=episodes, seed=3)
     return game, play(problem, player, dual, game, episodes=episodes, oracle=Evaluator(mdp))
 
 
 @pytest.mark.parametrize("player", [LinearUCB(B=5.0), UCBVI(), SupportElimination()], ids=lambda p: p.name)
-def test_what_is_kept_grows_with_what_was_seen(player: PrimalPlayer[Any]) -> None:
+def test_what_is_kept_grows_with_what_was_seen(player: rf.PrimalPlayer[Any]) -> None:
     """90,000 states, 200 steps: a policy alone would take 576 MB, the counts of all pairs and steps ten times that."""
     mdp = rf.make("pits-v0", n=300, horizon=200)
     game, rounds = game_on(mdp, player, 5)
@@ -218,7 +215,7 @@ def test_what_is_kept_grows_with_what_was_seen(player: PrimalPlayer[Any]) -> Non
 
 
 @pytest.mark.parametrize("player", [LinearUCB(B=5.0), UCBVI(), SupportElimination()], ids=lambda p: p.name)
-def test_a_large_state_is_saved_and_goes_on(player: PrimalPlayer[Any]) -> None:
+def test_a_large_state_is_saved_and_goes_on(player: rf.PrimalPlayer[Any]) -> None:
     mdp = rf.make("pits-v0", n=120, horizon=60)
     game, rounds = game_on(mdp, player, 30)
     for _ in range(20):
@@ -257,18 +254,18 @@ def test_a_lazy_policy_is_not_asked_too_late() -> None:
     assert unseen.sum() == 1.0
     plan = player.plan(game.primal, game.s1, 1.0)
     next(rounds)
-    with pytest.raises(InvalidInput, match="must be used before its player learns more"):
+    with pytest.raises(rf.InvalidInput, match="must be used before its player learns more"):
         plan.policy.rows(0, np.array([this.s1]))
 
 
 def test_what_is_too_large_is_refused_in_one_sentence() -> None:
     mdp = rf.make("pits-v0", n=300, horizon=800)
     policy = LinearUCB(B=5.0).plan(LinearUCB(B=5.0).init(mdp.problem(), 10, 0), 0, 0.0).policy
-    with pytest.raises(InvalidInput, match=r"at most 2 GB. Got 2.3 instead"):
+    with pytest.raises(rf.InvalidInput, match=r"at most 2 GB. Got 2.3 instead"):
         policy.dense()
-    with pytest.raises(InvalidInput, match=r"GB of counts.*pool the steps"):
+    with pytest.raises(rf.InvalidInput, match=r"GB of counts.*pool the steps"):
         RLSVI().init(mdp.problem(), 10, 0)
-    with pytest.raises(InvalidInput, match="GB of regression"):
+    with pytest.raises(rf.InvalidInput, match="GB of regression"):
         LinearUCB(B=5.0, lagged=True).init(mdp.problem(), 10, 0)
 
 
@@ -286,8 +283,8 @@ def test_sets_that_follow_the_news_are_the_sets_of_all_counts() -> None:
         assert isinstance(large, LargeEliminationState)
         s1: Any = problem.first_start(rng.random())
         for k in range(25):
-            episode: Episode = problem.rollout(sparse_policy(mdp, rng), s1, rng.random(problem.n_uniforms))
-            this = Round(k + 1, s1, 0.0, player.plan(whole, s1, 0.0), episode, 0.0, None)
+            episode: rf.Episode = problem.rollout(sparse_policy(mdp, rng), s1, rng.random(problem.n_uniforms))
+            this = rf.Round(k + 1, s1, 0.0, player.plan(whole, s1, 0.0), episode, 0.0, None)
             player.update(whole, this)
             player.update(large, this)
             s1 = episode.next_start

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from tests.property.random_mdps import rough_mdp
 
 import resetfree as rf
-from resetfree.core.errors import AssumptionViolated, InvalidInput
 from resetfree.players.tabular.nonepisodic import UnbrokenLife, live, optimal_core, optimal_gain, unsafe_pairs
 
 Floats = NDArray[np.float64]
@@ -162,12 +161,12 @@ def test_what_has_episodes_is_refused() -> None:
         (rf.make("contexts-v0"), "contexts"),
         (rf.make("grid-v0").replace(end_reset=np.eye(12)[5]), "end of episodes"),
     ):
-        with pytest.raises(InvalidInput, match=why):
+        with pytest.raises(rf.InvalidInput, match=why):
             live(mdp, 10)
     wrong: dict[str, Any] = {"steps": 0, "seed": -1, "width": "paper", "scale": -1.0, "noise": -1.0, "p": 0.0}
     for name, value in wrong.items():
         settings: dict[str, Any] = {"steps": 10, name: value}
-        with pytest.raises(InvalidInput, match=f"The '{name}' of live must be .* Got {value!r} instead"):
+        with pytest.raises(rf.InvalidInput, match=f"The '{name}' of live must be .* Got {value!r} instead"):
             live(rf.make("grid-v0"), **settings)
 
 
@@ -175,13 +174,13 @@ def test_what_cannot_be_promised_is_refused() -> None:
     move = np.zeros((3, 1, 3))
     move[0, 0, 1] = move[1, 0, 2] = 1.0
     doomed = rf.FiniteMDP(move, np.zeros((3, 1)), [False, False, True], 2)
-    with pytest.raises(AssumptionViolated, match="cannot be avoided for ever"):
+    with pytest.raises(rf.AssumptionViolated, match="cannot be avoided for ever"):
         live(doomed, 10)
-    with pytest.raises(AssumptionViolated, match="No state admits"):
+    with pytest.raises(rf.AssumptionViolated, match="No state admits"):
         optimal_gain(doomed).value  # noqa: B018
     apart = rf.FiniteMDP(np.eye(2)[:, None], [[0.0], [1.0]], [False, False], 2)
     assert optimal_gain(apart).gain.tolist() == [0.0, 1.0]
-    with pytest.raises(AssumptionViolated, match="weakly communicating"):
+    with pytest.raises(rf.AssumptionViolated, match="weakly communicating"):
         live(apart, 10).regret  # noqa: B018
 
 

@@ -12,23 +12,19 @@ from numpy.typing import NDArray
 from tests.property.random_mdps import rough_mdp
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput, NotCertifiable
-from resetfree.game.contract import PrimalPlayer, Round
 from resetfree.game.loop import begin, play
 from resetfree.players.dual.online_gradient import ProjectedGradient
 from resetfree.players.tabular.average_reward import Politex
 from resetfree.players.tabular.references import BestResponse
 from resetfree.players.testing.trial_problems import Scripted
-from resetfree.problems.contract import Episode
-from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.theory.oracle import Evaluator
-from resetfree.theory.oracle.dynamic_programming import evaluate, solve
+from resetfree.theory.oracle.dynamic_programming import solve
 
 ROOT5 = sqrt(5.0)  # |(2, 1)|: lambda* is 2 at A and 1 at B
 A = 0  # the dangerous start
 
 
-def trap(primal: PrimalPlayer[Any], episodes: int, xi: NDArray[np.float64] | None = None) -> tuple[float, int]:
+def trap(primal: rf.PrimalPlayer[Any], episodes: int, xi: NDArray[np.float64] | None = None) -> tuple[float, int]:
     """Expected resets, and how often an episode began at A; the dual player is told the exact V_c."""
     mdp = rf.make("politex-trap-v0")
     mdp = mdp if xi is None else mdp.replace(xi=xi)
@@ -86,7 +82,7 @@ def test_the_bound_of_the_statement_holds_with_a_copy_per_start() -> None:
 
 
 def test_statements_say_what_is_covered() -> None:
-    problem, lonely = rf.make("politex-trap-v0").problem(), FiniteMDP(np.ones((1, 2, 1)), [[0.0, 1.0]], [False], 2)
+    problem, lonely = rf.make("politex-trap-v0").problem(), rf.FiniteMDP(np.ones((1, 2, 1)), [[0.0, 1.0]], [False], 2)
     said = Politex(B=2.0, model="exact").statement(problem, 100)
     assert not said.covered
     assert "different starts" in said.why
@@ -106,13 +102,13 @@ def test_exact_values_are_those_of_the_policy_played(seed: int) -> None:
     game = begin(problem, player, Scripted(), episodes=25, seed=seed)
     total = np.zeros((mdp.horizon, mdp.n_states, mdp.n_actions))
     for this in play(problem, player, Scripted(), game, episodes=25):
-        values = evaluate(mdp, this.plan.policy)
+        values = rf.evaluate(mdp, this.plan.policy)
         assert (this.plan.v_r, this.plan.v_c) == pytest.approx((values.v_r[this.s1], values.v_c[this.s1]), abs=1e-12)
         total += naive_true(mdp, this)
     np.testing.assert_allclose(game.primal.total[0], total, atol=1e-9)
 
 
-def naive_true(mdp: FiniteMDP, this: Round) -> NDArray[np.float64]:
+def naive_true(mdp: rf.FiniteMDP, this: rf.Round) -> NDArray[np.float64]:
     """qhat of one round, from one dense matrix per step."""
     n, m, policy = mdp.n_states, mdp.n_actions, this.plan.policy
     q = np.zeros((mdp.horizon, n, m))
@@ -135,14 +131,14 @@ def test_counted_values_equal_a_plain_transcription(seed: int, scale: float) -> 
     problem, player = mdp.problem(), Politex(B=3.0, scale=scale)
     game = begin(problem, player, Scripted(), episodes=40, seed=seed)
     total = np.zeros((mdp.horizon, mdp.n_states, mdp.n_actions))
-    past: list[Episode] = []
+    past: list[rf.Episode] = []
     for this in play(problem, player, Scripted(), game, episodes=40):
         past.append(this.episode)
         total += naive_counted(mdp, past, this, scale)
     np.testing.assert_allclose(game.primal.total[0], total, atol=1e-9)
 
 
-def naive_counted(mdp: FiniteMDP, past: list[Episode], this: Round, scale: float) -> NDArray[np.float64]:
+def naive_counted(mdp: rf.FiniteMDP, past: list[rf.Episode], this: rf.Round, scale: float) -> NDArray[np.float64]:
     """qhat of one round, from dictionaries of everything that was ever seen."""
     tried: Counter[Any] = Counter()
     paid: Counter[Any] = Counter()
@@ -188,7 +184,7 @@ def naive_counted(mdp: FiniteMDP, past: list[Episode], this: Round, scale: float
 
 def test_rows_of_counts_grow_as_successors_are_seen() -> None:
     n = 23
-    mdp = FiniteMDP(np.full((n, 2, n), 1.0 / n), np.zeros((n, 2)), np.zeros(n, dtype=bool), 4)
+    mdp = rf.FiniteMDP(np.full((n, 2, n), 1.0 / n), np.zeros((n, 2)), np.zeros(n, dtype=bool), 4)
     problem, player = mdp.problem(), Politex(B=1.0)
     game = begin(problem, player, Scripted(), episodes=2_000, seed=0)
     for _ in play(problem, player, Scripted(), game, episodes=2_000):
@@ -200,16 +196,18 @@ def test_rows_of_counts_grow_as_successors_are_seen() -> None:
 
 def test_bad_settings_and_too_large_problems_are_refused() -> None:
     problem = rf.make("grid-v0").problem()
-    with pytest.raises(InvalidInput, match=r"'B' of politex must be a bound on the multipliers\. Got None"):
+    with pytest.raises(rf.InvalidInput, match=r"'B' of politex must be a bound on the multipliers\. Got None"):
         Politex().init(problem, 10, 0)
     for options in ({"B": -1.0}, {"scale": float("nan")}, {"model": "guess"}):
-        with pytest.raises(InvalidInput, match="of politex must be"):
+        with pytest.raises(rf.InvalidInput, match="of politex must be"):
             Politex(**options)
-    large = FiniteMDP(np.ones((1, 2, 1)), np.zeros((1, 2)), [False], 40).problem()
+    large = rf.FiniteMDP(np.ones((1, 2, 1)), np.zeros((1, 2)), [False], 40).problem()
     large.n_states = 1000  # what the refusal looks at; nothing of that size is made
-    with pytest.raises(InvalidInput, match=r"at most 50,000,000 entries\. Got 80,000,000 instead: one copy per start"):
+    with pytest.raises(
+        rf.InvalidInput, match=r"at most 50,000,000 entries\. Got 80,000,000 instead: one copy per start"
+    ):
         Politex(B=1.0, copies=True).init(large, 10, 0)
-    with pytest.raises(NotCertifiable, match="needs a finite problem"):
+    with pytest.raises(rf.NotCertifiable, match="needs a finite problem"):
         Politex(B=1.0).init(rf.make("continuous-linear-v0").problem(), 10, 0)
-    with pytest.raises(InvalidInput, match="'episodes' of politex must be a positive integer"):
+    with pytest.raises(rf.InvalidInput, match="'episodes' of politex must be a positive integer"):
         Politex(B=1.0).init(problem, 0, 0)

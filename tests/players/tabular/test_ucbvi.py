@@ -12,17 +12,14 @@ from numpy.typing import NDArray
 from tests.property.random_mdps import closed_mdp
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput, NotCertifiable
-from resetfree.game.contract import DualPlayer, Round
 from resetfree.game.loop import Game, begin, play
 from resetfree.players.dual.penalties import ConstantPenalty
 from resetfree.players.tabular.large_problems import LargeCounts
 from resetfree.players.tabular.ucbvi import RLSVI, UCBVI
 from resetfree.players.testing.battery import check_primal
 from resetfree.players.testing.trial_problems import Scripted
-from resetfree.problems.contract import Episode
 from resetfree.theory.oracle import Evaluator
-from resetfree.theory.oracle.dynamic_programming import best_response, evaluate
+from resetfree.theory.oracle.dynamic_programming import best_response
 
 Floats = NDArray[np.float64]
 Sample = tuple[int, int, float, int | None]  # state, action, reward, successor
@@ -38,7 +35,7 @@ class Book:
         self.known: set[int] = set()
         self.known_last: set[int] = set()
 
-    def note(self, episode: Episode) -> None:
+    def note(self, episode: rf.Episode) -> None:
         for h, a in enumerate(episode.actions):
             after = int(episode.states[h + 1]) if h + 1 < len(episode.states) else None
             self.steps[h].append((int(episode.states[h]), int(a), float(episode.rewards[h]), after))
@@ -109,8 +106,8 @@ def naive(player: UCBVI, book: Book, prefer: Floats, L: float, lam: float) -> tu
 
 
 def game_of(
-    mdp: rf.FiniteMDP, player: UCBVI, dual: DualPlayer[Any], episodes: int, seed: int = 0
-) -> tuple[Game, Iterator[Round]]:
+    mdp: rf.FiniteMDP, player: UCBVI, dual: rf.DualPlayer[Any], episodes: int, seed: int = 0
+) -> tuple[Game, Iterator[rf.Round]]:
     problem = mdp.problem()
     game = begin(problem, player, dual, episodes=episodes, seed=seed)
     return game, play(problem, player, dual, game, episodes=episodes, feedback="realised", oracle=Evaluator(mdp))
@@ -169,7 +166,7 @@ def test_proved_optimism_holds_in_all_rounds(settings: dict[str, Any]) -> None:
         if settings.get("pooled") and not mdp.stationary:
             continue
         both = {**settings, "cost_part": True} if "bonus" in settings else settings
-        dual: DualPlayer[Any] = ConstantPenalty(C=2.0) if "bonus" in settings else Scripted()
+        dual: rf.DualPlayer[Any] = ConstantPenalty(C=2.0) if "bonus" in settings else Scripted()
         value = rf.solve(mdp, starts=[]).value
         for run in range(2):
             player = UCBVI(width="theory", p=0.05, **both)
@@ -236,7 +233,7 @@ def test_estimates_are_those_of_the_policy_once_everything_is_known() -> None:
     _, rounds = game_of(mdp, UCBVI(pooled=True), ConstantPenalty(C=1.0), 300)
     for this in rounds:
         if this.k > 200:
-            truth = evaluate(mdp, this.plan.policy)
+            truth = rf.evaluate(mdp, this.plan.policy)
             assert (this.plan.v_r, this.plan.v_c) == pytest.approx((truth.v_r[this.s1], truth.v_c[this.s1]), abs=1e-9)
 
 
@@ -266,7 +263,7 @@ def test_a_monotone_multiplier_never_falls() -> None:
     assert player.plan(game.primal, 0, 9.0).upper <= plans[0].upper
 
 
-def preference(rounds: list[Round], n_states: int, n_actions: int, jitter: Floats) -> Floats:
+def preference(rounds: list[rf.Round], n_states: int, n_actions: int, jitter: Floats) -> Floats:
     """New states less fatal pairs per pair tried, and a tenth of chance, written out."""
     visited, found = set(), np.zeros(n_actions)
     pairs: set[tuple[int, int]] = set()
@@ -353,19 +350,21 @@ def test_what_is_proved_is_said_and_nothing_else() -> None:
     ids=str,
 )  # fmt: skip
 def test_bad_settings_are_refused(bad: dict[str, Any]) -> None:
-    with pytest.raises(InvalidInput):
+    with pytest.raises(rf.InvalidInput):
         UCBVI(**bad)
 
 
 def test_problems_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(NotCertifiable, match="finite problem"):
+    with pytest.raises(rf.NotCertifiable, match="finite problem"):
         UCBVI().init(rf.make("continuous-linear-v0").problem(), 10, 0)
-    with pytest.raises(InvalidInput, match="change with the step"):
+    with pytest.raises(rf.InvalidInput, match="change with the step"):
         UCBVI(pooled=True).init(rf.make("doors-v0").problem(), 10, 0)
     assert isinstance(UCBVI().init(rf.make("pits-v0", n=150, horizon=400).problem(), 10, 0), LargeCounts)
 
 
-def rlsvi_game(mdp: rf.FiniteMDP, player: Any, C: float, episodes: int, seed: int = 0) -> tuple[Game, Iterator[Round]]:
+def rlsvi_game(
+    mdp: rf.FiniteMDP, player: Any, C: float, episodes: int, seed: int = 0
+) -> tuple[Game, Iterator[rf.Round]]:
     problem, dual = mdp.problem(), ConstantPenalty(C=C)
     game = begin(problem, player, dual, episodes=episodes, seed=seed)
     return game, play(problem, player, dual, game, episodes=episodes, feedback="realised", oracle=Evaluator(mdp))
@@ -445,9 +444,9 @@ def test_nothing_is_claimed_and_bad_settings_are_refused() -> None:
     problem = rf.make("grid-v0").problem()
     assert not RLSVI().statement(problem, 10).covered
     assert np.isnan(RLSVI().plan(RLSVI().init(problem, 10, 0), 0, 1.0).upper)
-    with pytest.raises(InvalidInput, match="scale"):
+    with pytest.raises(rf.InvalidInput, match="scale"):
         RLSVI(scale=-1.0)
-    with pytest.raises(InvalidInput, match="noise"):
+    with pytest.raises(rf.InvalidInput, match="noise"):
         RLSVI(noise=float("inf"))
-    with pytest.raises(InvalidInput, match="seed"):
+    with pytest.raises(rf.InvalidInput, match="seed"):
         RLSVI().init(problem, 10, -1)

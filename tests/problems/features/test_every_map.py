@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.problems.features.strategies import MAPS, Floats, World, examples, fitted, worlds
 
-from resetfree.core.errors import InvalidInput, UnknownName
+import resetfree as rf
 from resetfree.core.state import dump, load
 from resetfree.problems.features import FeatureMap, Features, discover, make_features, settings
 from resetfree.problems.features.scaling import MOST_FEATURES
@@ -39,7 +39,7 @@ def asked_of(features: FeatureMap, world: World) -> Floats:
 def test_norms_shapes_rows_and_chance(features: FeatureMap, world: World, seed: int) -> None:
     try:
         psi: Features = fitted(features, world, seed)
-    except InvalidInput as refused:  # a grid of many coordinates
+    except rf.InvalidInput as refused:  # a grid of many coordinates
         if "must have at most 2000 features" not in str(refused):
             raise
         return
@@ -74,7 +74,7 @@ def test_what_is_saved_comes_back_into_any_fresh_one(features: FeatureMap, both:
     first, second = both
     try:
         psi, other = fitted(features, first), fitted(features, second, 1)
-    except InvalidInput:
+    except rf.InvalidInput:
         return
     asked = asked_of(features, first)
     x, saved = psi(asked), {key: value.copy() for key, value in dump(Holder(psi)).items()}
@@ -91,7 +91,7 @@ def test_many_numbers_work_or_are_refused_in_one_sentence(features: FeatureMap, 
     states = rng.normal(size=(100, D))
     try:
         psi = features.fit(states, np.full(D, -np.inf), np.full(D, np.inf), 0)
-    except InvalidInput as refused:
+    except rf.InvalidInput as refused:
         sentence = str(refused)
         assert f"The feature map {features.name} must have at most 2000 features. Got " in sentence
         assert sentence.count(". ") == 1
@@ -112,9 +112,9 @@ def test_all_are_discovered() -> None:
 
 
 def test_unknown_names_get_a_hint() -> None:
-    with pytest.raises(UnknownName, match=r"no feature map 'simplx'\. Did you mean 'simplex'\?"):
+    with pytest.raises(rf.UnknownName, match=r"no feature map 'simplx'\. Did you mean 'simplex'\?"):
         make_features("simplx")
-    with pytest.raises(UnknownName, match=r"setting of feature map 'simplex' 'node'\. Did you mean 'nodes'\?"):
+    with pytest.raises(rf.UnknownName, match=r"setting of feature map 'simplex' 'node'\. Did you mean 'nodes'\?"):
         make_features("simplex", {"node": 3})
 
 
@@ -134,7 +134,7 @@ BAD: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("name", "options"), BAD, ids=str)
 def test_settings_that_make_no_sense_are_refused(name: str, options: dict[str, Any]) -> None:
-    with pytest.raises(InvalidInput, match=f"^The '{next(iter(options))}' of {name} must be .*Got "):
+    with pytest.raises(rf.InvalidInput, match=f"^The '{next(iter(options))}' of {name} must be .*Got "):
         make_features(name, options)
 
 
@@ -142,16 +142,16 @@ def test_settings_that_make_no_sense_are_refused(name: str, options: dict[str, A
 def test_states_that_are_none_are_refused(features: FeatureMap) -> None:
     low, high = np.zeros(2), np.full(2, 3.0)
     good = np.array([[1.0, 2.0]])
-    with pytest.raises(InvalidInput, match=f"The states for {features.name} must be numbers. Got one with a nan"):
+    with pytest.raises(rf.InvalidInput, match=f"The states for {features.name} must be numbers. Got one with a nan"):
         features.fit(np.array([[1.0, np.nan]]), low, high, 0)
-    with pytest.raises(InvalidInput, match=f"The states for {features.name} must be numbers of shape"):
+    with pytest.raises(rf.InvalidInput, match=f"The states for {features.name} must be numbers of shape"):
         features.fit(np.zeros((3, 1)), low, high, 0)
-    with pytest.raises(InvalidInput, match=f"The bounds for {features.name} must be"):
+    with pytest.raises(rf.InvalidInput, match=f"The bounds for {features.name} must be"):
         features.fit(good, high, low, 0)
     psi = features.fit(good, low, high, 0)
-    with pytest.raises(InvalidInput, match=r"nan instead|finite numbers per state"):
+    with pytest.raises(rf.InvalidInput, match=r"nan instead|finite numbers per state"):
         psi(np.array([[1.0, 2.0], [np.nan, 1.0]]))
-    with pytest.raises(InvalidInput, match=r"must have shape \[n, 2\]. Got|finite numbers per state"):
+    with pytest.raises(rf.InvalidInput, match=r"must have shape \[n, 2\]. Got|finite numbers per state"):
         psi(np.zeros((4, 3)))
 
 
@@ -171,7 +171,7 @@ def test_a_seed_may_be_any_whole_number_and_matters_only_where_something_is_draw
     low, high = np.full(3, -np.inf), np.full(3, np.inf)
     try:
         one, two = (features.fit(states, low, high, seed)(states) for seed in (0, 2**60))
-    except InvalidInput:
+    except rf.InvalidInput:
         pytest.skip("refused for three numbers")
     drawn = features.name in ("random-fourier", "radial-basis")
     assert np.array_equal(one, two) is not drawn

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from resetfree.core.errors import InvalidInput
+import resetfree as rf
 from resetfree.core.state import dump, load
 from resetfree.problems.blueprint import describe
 from resetfree.problems.features.basis import UserFeatures
@@ -45,19 +45,19 @@ def test_promises_are_held() -> None:
     assert psi.norm_bound == 5.0
     psi(np.array([[3.0, 3.0]]))
     with pytest.raises(
-        InvalidInput, match=r"The 'bound' of user must be at least every .* Got 5 and a norm of 5.09902"
+        rf.InvalidInput, match=r"The 'bound' of user must be at least every .* Got 5 and a norm of 5.09902"
     ):
         psi(np.array([[3.0, 3.0], [3.0, 4.0]]))
     psi = UserFeatures(non_negative=True).fit(NOTHING, LOW, HIGH, 0)
     assert psi.non_negative
-    with pytest.raises(InvalidInput, match="must not be negative with 'non_negative'"):
+    with pytest.raises(rf.InvalidInput, match="must not be negative with 'non_negative'"):
         psi(np.array([[1.0, -1.0]]))
     psi = UserFeatures(lambda s: s[: 1 + int(s[0] > 0)]).fit(NOTHING, LOW, HIGH, 0)
-    with pytest.raises(InvalidInput, match=r"must give 1 finite numbers per state. Got"):
+    with pytest.raises(rf.InvalidInput, match=r"must give 1 finite numbers per state. Got"):
         psi(np.array([[1.0, 1.0]]))
-    with pytest.raises(InvalidInput, match="must give at least one number"):
+    with pytest.raises(rf.InvalidInput, match="must give at least one number"):
         UserFeatures(lambda s: []).fit(NOTHING, LOW, HIGH, 0)
-    with pytest.raises(InvalidInput, match=r"at most 2000 features. Got 3000 for states of 2 numbers"):
+    with pytest.raises(rf.InvalidInput, match=r"at most 2000 features. Got 3000 for states of 2 numbers"):
         UserFeatures(lambda s: np.zeros(3000)).fit(NOTHING, LOW, HIGH, 0)
 
 
@@ -73,7 +73,7 @@ def test_the_run_names_the_function_and_saves_no_code() -> None:
     psi, fresh, other = (UserFeatures(radius, bound=b).fit(NOTHING, LOW, HIGH, 0) for b in (5.0, 5.0, 7.0))
     saved = dump(psi)
     assert "function" not in saved
-    with pytest.raises(InvalidInput, match="'bound' must be what its player makes it"):
+    with pytest.raises(rf.InvalidInput, match="'bound' must be what its player makes it"):
         load(other, saved)  # it is a setting, and a file cannot change it
     load(fresh, saved)
     np.testing.assert_array_equal(fresh(np.array([[3.0, 3.0]])), psi(np.array([[3.0, 3.0]])))

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import sparse
 
-from resetfree import FiniteMDP, InvalidInput, make, solve
+import resetfree as rf
 from resetfree.problems.finite.composed import with_contexts
 
 Arrays = dict[str, Any]
@@ -73,8 +73,8 @@ BAD: list[tuple[str, Arrays, str]] = [
 
 @pytest.mark.parametrize(("change", "sentence"), [b[1:] for b in BAD], ids=[b[0] for b in BAD])
 def test_bad_input_is_refused_with_one_sentence(change: Arrays, sentence: str) -> None:
-    with pytest.raises(InvalidInput) as caught:
-        FiniteMDP(**{**parts(), **change})
+    with pytest.raises(rf.InvalidInput) as caught:
+        rf.FiniteMDP(**{**parts(), **change})
     message = str(caught.value)
     assert sentence in message
     assert "\n" not in message
@@ -93,9 +93,9 @@ def test_every_form_of_the_same_dynamics_gives_the_same_answer() -> None:
         sparse.csr_array(flat),
         sparse.coo_matrix(flat),
         [sparse.csc_array(flat)] * 4,
-        FiniteMDP(p, **given).transition,
+        rf.FiniteMDP(p, **given).transition,
     ]
-    answers = [solve(FiniteMDP(form, **given)) for form in forms]
+    answers = [rf.solve(rf.FiniteMDP(form, **given)) for form in forms]
     for answer in answers[1:]:
         np.testing.assert_array_equal(answer.value, answers[0].value)
         np.testing.assert_array_equal(answer.policy, answers[0].policy)
@@ -106,8 +106,8 @@ def test_every_form_of_the_same_dynamics_gives_the_same_answer() -> None:
 def test_layered_rows_are_named_with_their_step() -> None:
     p = np.broadcast_to(parts()["transition"], (4, 3, 2, 3)).copy()
     p[2, 1, 0, 0] = 0.5
-    with pytest.raises(InvalidInput, match=r"Got 0\.5 for state 1, action 0, step 3 instead"):
-        FiniteMDP(**{**parts(), "transition": p})
+    with pytest.raises(rf.InvalidInput, match=r"Got 0\.5 for state 1, action 0, step 3 instead"):
+        rf.FiniteMDP(**{**parts(), "transition": p})
 
 
 def test_an_underflowed_probability_stays_possible() -> None:
@@ -117,7 +117,7 @@ def test_an_underflowed_probability_stays_possible() -> None:
     p[0, 1] = [1.0, 0.0, 0.0]
     support = p > 0
     support[0, 1, 2] = True
-    blind, seeing = solve(FiniteMDP(**given)), solve(FiniteMDP(**given, support=support))
+    blind, seeing = rf.solve(rf.FiniteMDP(**given)), rf.solve(rf.FiniteMDP(**given, support=support))
     assert blind.safe_actions[0, 0, 1]
     assert not seeing.safe_actions[0, 0, 1]
 
@@ -128,11 +128,11 @@ def test_explicit_zeros_of_a_sparse_matrix_are_not_support() -> None:
     dense[0, 2] = 7.0
     flat = sparse.csr_array(dense)
     flat.data[flat.data == 7.0] = 0.0
-    assert FiniteMDP(**{**given, "transition": flat}).transition.nnz == int((given["transition"] > 0).sum())
+    assert rf.FiniteMDP(**{**given, "transition": flat}).transition.nnz == int((given["transition"] > 0).sum())
 
 
 def test_arrays_cannot_be_changed_behind_the_problem() -> None:
-    mdp = make("grid-v0")
+    mdp = rf.make("grid-v0")
     for array in (mdp.reward, mdp.reset, mdp.start, mdp.restart, mdp.transition.prob):
         with pytest.raises(ValueError, match="read-only"):
             array[...] = 0
@@ -140,24 +140,24 @@ def test_arrays_cannot_be_changed_behind_the_problem() -> None:
 
 def test_a_sparse_problem_never_becomes_dense() -> None:
     """Ten thousand states: a dense S x A x S array would take 3.2 GB, the compressed rows less than 2 MB."""
-    mdp = make("pits-v0", n=100, horizon=20)
+    mdp = rf.make("pits-v0", n=100, horizon=20)
     t = mdp.transition
     assert t.nnz <= 4 * mdp.n_states
     assert sum(x.nbytes for x in (t.indptr, t.indices, t.prob)) < 2_000_000
 
 
 def test_contexts_must_fit_together() -> None:
-    grid = make("grid-v0")
-    with pytest.raises(InvalidInput, match="task 1 that differs"):
-        with_contexts([grid, make("grid-v0", horizon=3)], np.eye(2))
-    with pytest.raises(InvalidInput, match="at least one problem"):
+    grid = rf.make("grid-v0")
+    with pytest.raises(rf.InvalidInput, match="task 1 that differs"):
+        with_contexts([grid, rf.make("grid-v0", horizon=3)], np.eye(2))
+    with pytest.raises(rf.InvalidInput, match="at least one problem"):
         with_contexts([], np.eye(1))
-    with pytest.raises(InvalidInput, match="must sum to one"):
+    with pytest.raises(rf.InvalidInput, match="must sum to one"):
         with_contexts([grid, grid], np.full((2, 2), 0.4))
 
 
 def test_replace_keeps_everything_else() -> None:
-    mdp = make("grid-v0")
+    mdp = rf.make("grid-v0")
     other = mdp.replace(horizon=3)
     assert other.horizon == 3
     assert other.state_names == mdp.state_names

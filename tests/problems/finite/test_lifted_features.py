@@ -7,16 +7,15 @@ import pytest
 from tests.property.random_mdps import closed_mdp
 
 import resetfree as rf
-from resetfree import FiniteMDP
 from resetfree.players.dual.multiplier_functions import Space, functions
 from resetfree.problems.finite.composed import with_contexts
-from resetfree.theory.assumptions import check, dual_class, linearity
+from resetfree.theory.assumptions import dual_class, linearity
 from resetfree.theory.sets import for_features
 
 CHAIN = [[0.3, 0.7], [0.6, 0.4]]
 
 
-def linear_tasks() -> list[FiniteMDP]:
+def linear_tasks() -> list[rf.FiniteMDP]:
     """Two linear problems over the same states, with features of their own."""
     return [rf.make("random-linear-v0", seed=seed) for seed in (0, 1)]
 
@@ -36,7 +35,7 @@ def test_a_product_of_linear_problems_is_linear_in_the_lifted_features() -> None
         assert task.phi is not None
         assert np.array_equal(block[..., c * d : (c + 1) * d], task.phi)
         assert np.count_nonzero(block) == np.count_nonzero(task.phi)
-    assert check(product)["dual class"].holds
+    assert rf.check(product)["dual class"].holds
 
 
 def test_features_of_one_context_do_not_serve_another() -> None:
@@ -119,7 +118,7 @@ def test_a_multiplier_beyond_floats_is_not_bounded() -> None:
     transition[0, 1] = [1.0, 1e-200, 0.0]
     transition[1, :] = [1.0, 0.0, 1e-200]
     for xi in (None, np.eye(3)):
-        mdp = FiniteMDP(transition, [[0.0, 1.0], [0.0, 0.0], [0.0, 0.0]], [0, 0, 1], 2, xi=xi)
+        mdp = rf.FiniteMDP(transition, [[0.0, 1.0], [0.0, 0.0], [0.0, 0.0]], [0, 0, 1], 2, xi=xi)
         finding = dual_class(mdp)
         assert finding.holds is None
         assert "exceeds what a float can hold" in finding.sentence

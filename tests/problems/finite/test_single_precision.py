@@ -7,7 +7,6 @@ import pytest
 from scipy import sparse
 
 import resetfree as rf
-from resetfree import FiniteMDP, InvalidInput
 
 S, A, H = 40, 3, 4
 
@@ -20,9 +19,9 @@ def rows(seed: int, *shape: int) -> np.ndarray[tuple[int, ...], np.dtype[np.floa
     return np.asarray(weights / weights.sum(axis=-1, keepdims=True, dtype=np.float32))
 
 
-def problem(transition: object, **options: object) -> FiniteMDP:
+def problem(transition: object, **options: object) -> rf.FiniteMDP:
     reward = np.random.default_rng(0).random((S, A)).astype(np.float32)
-    return FiniteMDP(transition, reward, np.arange(S) == S - 1, H, **options)  # type: ignore[arg-type]
+    return rf.FiniteMDP(transition, reward, np.arange(S) == S - 1, H, **options)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("form", ["dense", "layered", "sparse", "list of sparse"])
@@ -46,7 +45,7 @@ def test_the_smallest_float32_is_still_possible() -> None:
     transition = np.zeros((4, 1, 4), dtype=np.float32)
     transition[:3, 0, :3] = np.float32(1) / np.float32(3)
     transition[0, 0, 3] = np.float32(1e-45)
-    mdp = FiniteMDP(transition, np.zeros((4, 1)), [0, 0, 0, 1], 1)
+    mdp = rf.FiniteMDP(transition, np.zeros((4, 1)), [0, 0, 0, 1], 1)
     assert mdp.transition.row(0, 0, 0)[1][-1] > 0
     assert not rf.solve(mdp).feasible[0]
     assert rf.solve(mdp).feasible[1]
@@ -65,9 +64,9 @@ def test_distributions_in_float32_are_accepted_too() -> None:
 def test_what_rounding_does_not_explain_is_refused() -> None:
     given = rows(1, S, A, S)
     given[3, 1] *= np.float32(1.001)
-    with pytest.raises(InvalidInput, match=r"must sum to one. Got 1\.00.* for state 3, action 1"):
+    with pytest.raises(rf.InvalidInput, match=r"must sum to one. Got 1\.00.* for state 3, action 1"):
         problem(given)
-    with pytest.raises(InvalidInput, match="must sum to one"):  # double precision is held to its own rounding
+    with pytest.raises(rf.InvalidInput, match="must sum to one"):  # double precision is held to its own rounding
         problem(rows(1, S, A, S).astype(np.float64))
 
 

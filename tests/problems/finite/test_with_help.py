@@ -14,7 +14,6 @@ from tests.property.random_mdps import rough_mdp
 from tests.property.strategies import exact, finite_problems
 
 import resetfree as rf
-from resetfree import FiniteMDP
 from resetfree.problems.finite.composed import MOST, original_value
 from resetfree.problems.zoo.tables import ANY, table_mdp
 from resetfree.show.cli import app
@@ -25,7 +24,7 @@ from resetfree.theory.oracle.linear_program import best_value
 H = 5
 
 
-def wedge() -> FiniteMDP:
+def wedge() -> rf.FiniteMDP:
     """A field that pays 1 for work, and a corner that is safe for ever and worthless; nobody gets out of it."""
     moves = {
         ("field", "work"): {"field": 1.0},
@@ -65,7 +64,7 @@ def test_a_state_that_is_doomed_can_be_left_by_asking() -> None:
 
 @exact(60)
 @given(mdp=finite_problems(), price=st.sampled_from([0.0, 0.125, 0.5, 2.0]))
-def test_dynamic_programming_the_linear_program_and_fractions_agree_on_it(mdp: FiniteMDP, price: float) -> None:
+def test_dynamic_programming_the_linear_program_and_fractions_agree_on_it(mdp: rf.FiniteMDP, price: float) -> None:
     helped = rf.with_help(mdp, price)
     answer, truth = rf.solve(helped), solve_exactly(helped)
     assert answer.feasible.tolist() == truth.feasible
@@ -106,7 +105,7 @@ def test_at_a_price_that_no_call_can_earn_it_is_the_problem_without_help(seed: i
         walk = int(mdp.transition.row(0 if mdp.transition.stationary else h, walk, int(at[h, walk]))[0][0])
 
 
-def _certain(mdp: FiniteMDP) -> FiniteMDP:
+def _certain(mdp: rf.FiniteMDP) -> rf.FiniteMDP:
     """The likeliest successor of everything, for certain."""
     t = mdp.transition
     heads = [int(t.indices[a + t.prob[a:b].argmax()]) for a, b in zip(t.indptr[:-1], t.indptr[1:], strict=True)]
@@ -161,7 +160,7 @@ def test_what_is_no_finite_problem_and_what_is_too_large_is_refused() -> None:
     n = int(MOST**0.5) + 2
     from scipy import sparse
 
-    many = FiniteMDP(sparse.eye_array(n), np.zeros((n, 1)), np.zeros(n), 2, restart=np.full(n, 1 / n))
+    many = rf.FiniteMDP(sparse.eye_array(n), np.zeros((n, 1)), np.zeros(n), 2, restart=np.full(n, 1 / n))
     with pytest.raises(rf.InvalidInput, match="possible transitions"):
         rf.with_help(many, 0.5)
 

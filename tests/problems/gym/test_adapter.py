@@ -13,7 +13,7 @@ from gymnasium import wrappers
 from numpy.typing import NDArray
 
 import resetfree as rf
-from resetfree.core.errors import EnvironmentFailed, InvalidInput, Notice
+from resetfree.core.errors import EnvironmentFailed, Notice
 from resetfree.problems.operators import Answer, Request
 
 
@@ -170,16 +170,16 @@ def test_operators_are_asked_before_the_environment_is_reset(line: Any) -> None:
 def test_an_episode_starts_where_the_environment_stands(line: Any) -> None:
     problem = rf.from_gym(line(), horizon=5)
     u = np.full(5, 0.5)
-    with pytest.raises(InvalidInput, match=r"environment \(none before a reset\). Got \[0, 0\] instead"):
+    with pytest.raises(rf.InvalidInput, match=r"environment \(none before a reset\). Got \[0, 0\] instead"):
         problem.rollout(even, np.zeros(2), u)
     start = problem.first_start(0.1)
-    with pytest.raises(InvalidInput, match="must start at the present state of the environment"):
+    with pytest.raises(rf.InvalidInput, match="must start at the present state of the environment"):
         problem.rollout(even, start + 1, u)
-    with pytest.raises(InvalidInput, match=r"needs 5 uniforms. Got 4 instead"):
+    with pytest.raises(rf.InvalidInput, match=r"needs 5 uniforms. Got 4 instead"):
         problem.rollout(even, start, u[:4])
-    with pytest.raises(InvalidInput, match=r"must be a function .* Got ndarray instead"):
+    with pytest.raises(rf.InvalidInput, match=r"must be a function .* Got ndarray instead"):
         problem.rollout(np.full((5, 2), 0.5), start, u)
-    with pytest.raises(InvalidInput, match=r"distribution over 2 actions. Got \[0.5, 0.6\] at step 1"):
+    with pytest.raises(rf.InvalidInput, match=r"distribution over 2 actions. Got \[0.5, 0.6\] at step 1"):
         problem.rollout(lambda h, s: np.array([0.5, 0.6]), start, u)
 
 
@@ -189,7 +189,7 @@ def test_arrays_are_policies_where_states_are_counted() -> None:
     right_down[:2] = 2
     episode = problem.rollout(right_down, problem.perform_reset(0.5, "start"), np.full(9, 0.5))
     assert episode.states.tolist() == [0, 1, 2, 6, 10, 14, 14, 14, 14, 14]
-    with pytest.raises(InvalidInput, match="must be integers of shape"):
+    with pytest.raises(rf.InvalidInput, match="must be integers of shape"):
         problem.rollout(np.zeros((3, 3), dtype=np.int64), 14, np.full(9, 0.5))
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resetfree.core.errors import InvalidInput
+import resetfree as rf
 from resetfree.problems.gym.events import Condition, event, reward_function
 
 numbers = st.sampled_from(["-100", "0", "0.5", "1e-3", "3", "+2.5"])
@@ -58,7 +58,7 @@ def test_the_default_is_terminated_and_never_is_never() -> None:
      "reward=1", "terminated and", "__import__('os')", "observation", 5],
 )  # fmt: skip
 def test_other_words_are_refused(text: Any) -> None:
-    with pytest.raises(InvalidInput, match=r"^The 'reset_when' of 'x' must be a function .* Got .* instead\.$"):
+    with pytest.raises(rf.InvalidInput, match=r"^The 'reset_when' of 'x' must be a function .* Got .* instead\.$"):
         event(text, "x")
 
 
@@ -67,10 +67,10 @@ def test_functions_are_found_by_name() -> None:
     assert found is not None
     assert found([1.0, 2.0]) == 3.0  # type: ignore[call-arg]
     with pytest.raises(
-        InvalidInput, match=r"The 'reset_when' of 'x' must be .* Got 'math:nothing', which does not import"
+        rf.InvalidInput, match=r"The 'reset_when' of 'x' must be .* Got 'math:nothing', which does not import"
     ):
         event("math:nothing", "x")
-    with pytest.raises(InvalidInput, match="Got 'math:pi', which is float, instead"):
+    with pytest.raises(rf.InvalidInput, match="Got 'math:pi', which is float, instead"):
         reward_function("math:pi", "x")
-    with pytest.raises(InvalidInput, match=r"The 'reward' of 'x' must be a function .* Got 3 instead"):
+    with pytest.raises(rf.InvalidInput, match=r"The 'reward' of 'x' must be a function .* Got 3 instead"):
         reward_function(3, "x")  # type: ignore[arg-type]

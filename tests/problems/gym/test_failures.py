@@ -11,9 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 import resetfree as rf
-from resetfree.core.errors import EnvironmentFailed, InvalidInput
-from resetfree.game.contract import Plan, PrimalPlayer, Round
-from resetfree.problems.contract import Problem
+from resetfree.core.errors import EnvironmentFailed
 
 
 def even(h: int, state: Any) -> NDArray[np.float64]:
@@ -76,7 +74,7 @@ def test_rewards_must_be_finite_numbers_and_ranges_two_of_them(line: Any) -> Non
         ):
             list(rf.simulate(rf.from_gym(env, horizon=10), even, 1))
     for bad in ((1, 0), (0, np.inf), 3, ("a", "b"), (1, 2, 3)):
-        with pytest.raises(InvalidInput, match="'reward_range' of 'Line' must be two finite numbers"):
+        with pytest.raises(rf.InvalidInput, match="'reward_range' of 'Line' must be two finite numbers"):
             rf.from_gym(line(), reward_range=bad)  # type: ignore[arg-type]
 
 
@@ -116,7 +114,7 @@ def test_after_a_failure_the_environment_stands_nowhere(line: Any) -> None:
     start = problem.first_start(0.5)
     with pytest.raises(EnvironmentFailed):
         problem.rollout(even, start, np.full(10, 0.5))
-    with pytest.raises(InvalidInput, match="none before a reset"):
+    with pytest.raises(rf.InvalidInput, match="none before a reset"):
         problem.rollout(even, start, np.full(10, 0.5))
     assert len(problem.rollout(even, problem.perform_reset(0.1, "resume"), np.full(10, 0.5)).actions) == 10
 
@@ -153,18 +151,18 @@ class Nothing:
 
 
 @dataclass(frozen=True)
-class Balance(PrimalPlayer[Nothing]):
+class Balance(rf.PrimalPlayer[Nothing]):
     """Goes back to the middle."""
 
     name: ClassVar[str] = "balance"
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> Nothing:
+    def init(self, problem: rf.Problem, episodes: int, seed: int) -> Nothing:
         return Nothing()
 
-    def plan(self, state: Nothing, s1: Any, lam: float) -> Plan:
-        return Plan(lambda h, s: np.array([0.9, 0.1]) if s[0] > 0 else np.array([0.1, 0.9]), 0.0, 0.0)
+    def plan(self, state: Nothing, s1: Any, lam: float) -> rf.Plan:
+        return rf.Plan(lambda h, s: np.array([0.9, 0.1]) if s[0] > 0 else np.array([0.1, 0.9]), 0.0, 0.0)
 
-    def update(self, state: Nothing, round: Round) -> Nothing:
+    def update(self, state: Nothing, round: rf.Round) -> Nothing:
         state.k += 1
         return state
 
@@ -253,5 +251,5 @@ def test_environments_of_several_agents_get_one_sentence_that_helps() -> None:
         r"^'Parallel' must be a gymnasium.Env with one agent. Got a PettingZoo environment \(hunter, hare\) instead: ch"
     )
     for ask in (rf.from_gym, rf.learn):
-        with pytest.raises(InvalidInput, match=said):
+        with pytest.raises(rf.InvalidInput, match=said):
             ask(Parallel())

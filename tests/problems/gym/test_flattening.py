@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from tests.problems.gym.reaching import Reach
 
 import resetfree as rf
-from resetfree.core.errors import EnvironmentFailed, InvalidInput
-from resetfree.problems.contract import Policy
+from resetfree.core.errors import EnvironmentFailed
 from resetfree.problems.features.cosines import RandomFourier
 from resetfree.problems.gym.events import Condition
 from resetfree.problems.gym.flattening import flatten, is_image, names_of
@@ -25,7 +24,7 @@ NAMES = ["achieved_goal[0]", "achieved_goal[1]", "desired_goal[0]", "desired_goa
          "observation.speed[0]", "observation.speed[1]"]  # fmt: skip
 
 
-class Push(Policy):
+class Push(rf.Policy):
     """The same action for ever."""
 
     def __init__(self, *action: float) -> None:
@@ -129,13 +128,13 @@ def test_the_numbers_of_a_dictionary_may_be_counted() -> None:
     "text", ["achieved_goal>1", "goal[0]>1", "achieved_goal[2]>1", "observation>1", "observation[0]>1", "speed[0]>1"]
 )
 def test_a_condition_on_a_number_that_is_not_there_names_those_that_are(text: str) -> None:
-    with pytest.raises(InvalidInput) as caught:
+    with pytest.raises(rf.InvalidInput) as caught:
         rf.from_gym(Reach(), reset_when=text)
     assert str(caught.value).endswith(
         "The numbers of its observations are called achieved_goal[0], achieved_goal[1], desired_goal[0], ..., "
         f"observation.speed[1]. Got '{text}' instead."
     )
-    with pytest.raises(InvalidInput, match=r"called observation\[0\], .* Got 'observation\[4\]>1' instead"):
+    with pytest.raises(rf.InvalidInput, match=r"called observation\[0\], .* Got 'observation\[4\]>1' instead"):
         rf.from_gym("gym:CartPole-v1", reset_when="observation[4]>1")
 
 
@@ -151,7 +150,7 @@ def test_a_part_called_observation_is_never_counted_on_into_others() -> None:
     found = rf.from_gym(Plain(), reset_when="observation[1]>0").terms.reset_when
     assert isinstance(found, Condition)
     assert found.groups[0][0].entry == 1
-    with pytest.raises(InvalidInput, match=r"Got 'observation\[2\]>0' instead"):
+    with pytest.raises(rf.InvalidInput, match=r"Got 'observation\[2\]>0' instead"):
         rf.from_gym(Plain(), reset_when="observation[2]>0")
 
 
@@ -215,7 +214,7 @@ class Camera(gymnasium.ObservationWrapper[Any, Any, Any]):
 def test_images_are_refused_with_the_way_out(space: Any) -> None:
     assert is_image(space)
     with pytest.raises(
-        InvalidInput,
+        rf.InvalidInput,
         match=r"^The observations of 'Reach' \('observation' is an image, Box.*\) must be made into vectors: give "
         r"observe=f with f\(observation\) a vector, or states=N if at most N distinct ones come up\.$",
     ):
@@ -248,7 +247,7 @@ def test_many_numbers_are_no_image() -> None:
     ],
 )
 def test_functions_of_observations_that_are_none(options: Any, sentence: str) -> None:
-    with pytest.raises(InvalidInput) as caught:
+    with pytest.raises(rf.InvalidInput) as caught:
         rf.from_gym(Reach(), **options)
     assert sentence in str(caught.value)
 
@@ -256,8 +255,8 @@ def test_functions_of_observations_that_are_none(options: Any, sentence: str) ->
 def test_spaces_without_numbers_are_refused() -> None:
     for space, name in ((spaces.Dict(a=spaces.Text(3)), "'a' is Text, not numbers"),
                         (spaces.Sequence(spaces.Discrete(3)), "'observation' is Sequence, not numbers")):  # fmt: skip
-        with pytest.raises(InvalidInput) as caught:
+        with pytest.raises(rf.InvalidInput) as caught:
             observer_for(space, None, None, "x")
         assert name in str(caught.value)
-    with pytest.raises(InvalidInput, match="must hold at least one number"):
+    with pytest.raises(rf.InvalidInput, match="must hold at least one number"):
         observer_for(spaces.Dict({}), None, None, "x")

@@ -11,9 +11,8 @@ import pytest
 from gymnasium import spaces
 
 import resetfree as rf
-from resetfree.core.errors import EnvironmentFailed, InvalidInput, Notice
+from resetfree.core.errors import EnvironmentFailed, Notice
 from resetfree.problems.blueprint import fingerprint
-from resetfree.problems.contract import simulate
 from resetfree.problems.gym.adapter import GymProblem
 
 FREE: dict[str, Any] = {"goal_when": "terminated and reward>0", "after_goal": "restart for free"}
@@ -63,7 +62,7 @@ def to(action: int) -> Any:
 
 
 def played(problem: GymProblem, episodes: int, action: int = 1) -> list[Any]:
-    return list(simulate(problem, to(action), episodes, seed=5))
+    return list(rf.simulate(problem, to(action), episodes, seed=5))
 
 
 def test_a_free_restart_is_a_goal_and_no_reset_and_the_episode_goes_on() -> None:
@@ -93,7 +92,7 @@ def test_going_on_touches_nothing_and_counts_the_arrival_once() -> None:
 
 def test_leaving_a_goal_and_coming_back_is_another_goal() -> None:
     problem = rf.from_gym(Track(), horizon=6, goal_when="observation==5", reset_when="observation<=0")
-    (episode,) = simulate(problem, lambda h, s: to(0 if s == 6 or h == 5 else 1)(h, s), 1)
+    (episode,) = rf.simulate(problem, lambda h, s: to(0 if s == 6 or h == 5 else 1)(h, s), 1)
     assert episode.states.tolist() == [3, 4, 5, 6, 5, 4, 5]
     assert episode.goals == 3
 
@@ -217,7 +216,7 @@ def test_a_termination_with_the_best_reward_is_asked_about_once() -> None:
     ],
 )
 def test_bad_goals_are_refused_with_a_sentence(given: dict[str, Any], words: str) -> None:
-    with pytest.raises(InvalidInput) as caught:
+    with pytest.raises(rf.InvalidInput) as caught:
         rf.from_gym(Track(), name="track", **given)
     assert words in str(caught.value)
 

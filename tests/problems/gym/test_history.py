@@ -11,7 +11,7 @@ import pytest
 from gymnasium import spaces
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput, Notice
+from resetfree.core.errors import Notice
 
 
 class Late(gymnasium.Env[Any, Any]):
@@ -67,19 +67,19 @@ def test_histories_are_parts_of_runs_policies_and_fingerprints(line: Any, tmp_pa
     second = rf.learn(two, "uniform", path=tmp_path / "a.rfrun", **given)
     assert first.spec["fingerprint"] != second.spec["fingerprint"]
     assert second.policy.predict(np.zeros(6))[0] in (0, 1)
-    with pytest.raises(InvalidInput, match=r"must have shape \(6,\)"):
+    with pytest.raises(rf.InvalidInput, match=r"must have shape \(6,\)"):
         second.policy.predict(np.zeros(2))
     again = rf.from_gym(line(length=3), horizon=9, history=2, reward_range=(0, 1))
     assert len(rf.learn(again, "uniform", resume=True, path=tmp_path / "a.rfrun", **{**given, "episodes": 12})) == 12
     log = [(np.zeros(2), 0, 0.0, False, False, np.zeros(2))]
-    with pytest.raises(InvalidInput, match="must be run files with the same history"):
+    with pytest.raises(rf.InvalidInput, match="must be run files with the same history"):
         rf.learn(again, "uniform", data=[log], **given)
 
 
 def test_bad_input_is_one_sentence(line: Any) -> None:
-    with pytest.raises(InvalidInput, match="must be 1 for states that are counted"):
+    with pytest.raises(rf.InvalidInput, match="must be 1 for states that are counted"):
         rf.from_gym(line(observation="discrete"), history=2)
-    with pytest.raises(InvalidInput, match="'history' of 'Line' must be an integer from 1 to 64"):
+    with pytest.raises(rf.InvalidInput, match="'history' of 'Line' must be an integer from 1 to 64"):
         rf.from_gym(line(), history=0)
 
 

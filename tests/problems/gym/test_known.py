@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import resetfree as rf
-from resetfree.problems.contract import simulate
 from resetfree.problems.gym.events import Condition
 from resetfree.problems.gym.known import KNOWN, NewTarget, meaning_of, only_falls
 
@@ -28,7 +27,7 @@ def total(problem: Any, policy: Any, episodes: int, seed: int = 3) -> dict[str, 
         return reset(**given)
 
     problem.env.reset = spied
-    played = list(simulate(problem, policy, episodes, seed=seed))
+    played = list(rf.simulate(problem, policy, episodes, seed=seed))
     assert [one.why for one in problem.interventions()] == ["start"] + ["reset"] * sum(one.reset for one in played[:-1])
     return {
         "goals": sum(one.goals for one in played),

@@ -11,11 +11,8 @@ import pytest
 
 import resetfree as rf
 from resetfree.core.arrays import Floats
-from resetfree.core.errors import InvalidInput
 from resetfree.players import make_player
-from resetfree.problems.action_spaces import Choices
 from resetfree.problems.blueprint import fingerprint
-from resetfree.problems.contract import Episode
 from resetfree.problems.gym.flattening import NamedBox
 from resetfree.problems.limits import Limits
 from resetfree.show.cli import main
@@ -49,7 +46,7 @@ def oven(limits: Any = None, choices: bool = False, **options: Any) -> Any:
     return rf.from_gym(Oven(choices), horizon=40, reward_range=(0.0, 1.0), limits=limits, **options)
 
 
-def walk(problem: Any, actions: Any) -> Episode:
+def walk(problem: Any, actions: Any) -> rf.Episode:
     """An episode of such actions."""
     steps = iter(actions)
     problem.perform_reset(0.5, "start")
@@ -58,9 +55,9 @@ def walk(problem: Any, actions: Any) -> Episode:
     class Given(rf.Policy):
         def act(self, h: int, s: Any, u: Any) -> Any:
             """The next one."""
-            return next(steps) if isinstance(space, Choices) else np.array([float(next(steps))])
+            return next(steps) if isinstance(space, rf.Choices) else np.array([float(next(steps))])
 
-    found: Episode = problem.rollout(Given(), problem._state, np.full(problem.n_uniforms, 0.5))
+    found: rf.Episode = problem.rollout(Given(), problem._state, np.full(problem.n_uniforms, 0.5))
     return found
 
 
@@ -141,12 +138,12 @@ def test_a_margin_costs_reward_before_a_limit() -> None:
     ],
 )
 def test_bad_limits_get_one_sentence(limits: Any, margin: Any, sentence: str) -> None:
-    with pytest.raises(InvalidInput, match=sentence):
+    with pytest.raises(rf.InvalidInput, match=sentence):
         oven(limits, margin=margin)
 
 
 def test_counted_states_take_none() -> None:
-    with pytest.raises(InvalidInput, match="state reset_when"):
+    with pytest.raises(rf.InvalidInput, match="state reset_when"):
         rf.from_gym("gym:FrozenLake-v1", limits={0: (None, 3)})
 
 

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput, NotCertifiable, UnknownName
 from resetfree.problems.features.cosines import RandomFourier
 from resetfree.problems.world import option_names, resolve, resolve_model
 from resetfree.show.cli import main
@@ -74,7 +73,7 @@ def test_names_are_the_same_however_the_environment_is_given() -> None:
 def test_what_is_wrong_is_one_sentence(
     capsys: pytest.CaptureFixture[str], name: str, options: dict[str, Any], sentence: str
 ) -> None:
-    with pytest.raises((InvalidInput, UnknownName)) as caught:
+    with pytest.raises((rf.InvalidInput, rf.UnknownName)) as caught:
         resolve(name, options)
     assert sentence in str(caught.value)
     pairs = [word for key, value in options.items() for word in ("--set", f"{key}={value}")]
@@ -119,15 +118,15 @@ def test_a_factory_may_return_an_environment_or_a_problem() -> None:
     assert resolve("my_lake:problem", {}).horizon == 6
     assert option_names("my_lake:fixed") is not None
     assert {"size", "horizon", "reset_when"} <= set(option_names("my_lake:fixed") or ())
-    with pytest.raises(UnknownName, match="There is no option of factory 'my_lake:problem' 'horizon'"):
+    with pytest.raises(rf.UnknownName, match="There is no option of factory 'my_lake:problem' 'horizon'"):
         resolve("my_lake:problem", {"horizon": 3})
-    with pytest.raises(InvalidInput, match="Vector environments reset themselves"):
+    with pytest.raises(rf.InvalidInput, match="Vector environments reset themselves"):
         resolve("my_lake:vector", {})
     direct = rf.from_gym("my_lake:lake", horizon=4, size=8)
     assert (direct.name, direct.n_states, direct.horizon) == ("my_lake:lake", 65, 4)
-    with pytest.raises(InvalidInput, match=r"must return a gymnasium.Env. It raised OSError: no plant instead"):
+    with pytest.raises(rf.InvalidInput, match=r"must return a gymnasium.Env. It raised OSError: no plant instead"):
         rf.from_gym("my_lake:broken")
-    with pytest.raises(InvalidInput, match="Got 'my_lake:nothing', which does not import"):
+    with pytest.raises(rf.InvalidInput, match="Got 'my_lake:nothing', which does not import"):
         rf.from_gym("my_lake:nothing")
 
 
@@ -151,7 +150,7 @@ def test_commands_say_so_where_there_is_none(capsys: pytest.CaptureFixture[str])
         assert (status, out) == (2, "")
         assert "There is no exact oracle for 'gym:CartPole-v1': it is not a finite problem." in err
         assert err.count("\n") == 1
-    with pytest.raises(NotCertifiable):
+    with pytest.raises(rf.NotCertifiable):
         resolve_model("gym:CartPole-v1", {})
 
 

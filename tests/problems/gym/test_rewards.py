@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import resetfree as rf
-from resetfree.core.errors import Notice, RunError
+from resetfree.core.errors import Notice
 from resetfree.problems.contract import Note
 from resetfree.show.cli import main
 from resetfree.theory.certificates.claims_reduction import primal_cover
@@ -165,7 +165,7 @@ def test_a_run_that_goes_on_has_the_units_of_its_file(line: Any, tmp_path: Path)
     assert np.allclose(c["original_return"], 5 * c["reward"] - 4 * c["steps"])
     wrong = rf.from_gym(line(observation="discrete"), horizon=10)
     for units in ([1.0, 0.0], [np.nan, 1.0], [1.0]):
-        with pytest.raises((ValueError, RunError)):
+        with pytest.raises((ValueError, rf.RunError)):
             wrong.restore({"units": np.array(units)})
 
 

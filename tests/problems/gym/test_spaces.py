@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import resetfree as rf
-from resetfree.core.errors import EnvironmentFailed, InvalidInput, UnknownName
-from resetfree.problems.action_spaces import Box, Choices, Levels
+from resetfree.core.errors import EnvironmentFailed
+from resetfree.problems.action_spaces import Levels
 from resetfree.problems.blueprint import action_array, actions_from, plain_array
 from resetfree.problems.features import make_features
 from resetfree.problems.features.basis import UserFeatures
@@ -74,15 +74,15 @@ def test_whole_numbers_in_a_tuple_stay_numbers() -> None:
 
 def test_what_is_not_made_of_numbers_needs_a_function(line: Any) -> None:
     with pytest.raises(
-        InvalidInput,
+        rf.InvalidInput,
         match=r"^The observations of 'Line' \('word' is Text, not numbers\) must be made into vectors: give ob.*$",
     ):
         rf.from_gym(line(observation="dictionary"))
-    with pytest.raises(InvalidInput, match="'word' is Text"):
+    with pytest.raises(rf.InvalidInput, match="'word' is Text"):
         rf.from_gym(line(observation="dictionary"), features="random-fourier")
-    with pytest.raises(InvalidInput, match="'observation' is Text"):
+    with pytest.raises(rf.InvalidInput, match="'observation' is Text"):
         observer_for(spaces.Text(3), None, None, "x")
-    with pytest.raises(InvalidInput, match=r"'observation\[1\]' is Text"):
+    with pytest.raises(rf.InvalidInput, match=r"'observation\[1\]' is Text"):
         observer_for(spaces.Tuple([spaces.Box(0, 1, (1,)), spaces.Text(3)]), None, None, "x")
     problem = rf.from_gym(
         line(observation="dictionary"), features=lambda o: [o["at"][0], o["word"] == "left"], horizon=9
@@ -93,7 +93,7 @@ def test_what_is_not_made_of_numbers_needs_a_function(line: Any) -> None:
     assert problem.n_states is None
     assert problem.low is not None
     assert problem.low.tolist() == [-np.inf] * 2
-    with pytest.raises(InvalidInput, match=r"must turn any observation .* it raised KeyError: 'nothing' instead"):
+    with pytest.raises(rf.InvalidInput, match=r"must turn any observation .* it raised KeyError: 'nothing' instead"):
         rf.from_gym(line(observation="dictionary"), features=lambda o: o["nothing"])
 
 
@@ -101,19 +101,19 @@ def test_features_by_name_and_by_object_and_nothing_else(line: Any) -> None:
     assert rf.from_gym(line(), features="polynomial").features == make_features("polynomial")
     given_map = RandomFourier(d=7)
     assert rf.from_gym(line(), features=given_map).features is given_map
-    with pytest.raises(UnknownName, match="no feature map 'fuorier'"):
+    with pytest.raises(rf.UnknownName, match="no feature map 'fuorier'"):
         rf.from_gym(line(), features="fuorier")
-    with pytest.raises(InvalidInput, match="must be the name of a feature map, a FeatureMap or a function"):
+    with pytest.raises(rf.InvalidInput, match="must be the name of a feature map, a FeatureMap or a function"):
         rf.from_gym(line(), features=3)
-    with pytest.raises(InvalidInput, match="are counted and take no feature map"):
+    with pytest.raises(rf.InvalidInput, match="are counted and take no feature map"):
         rf.from_gym(line(observation="discrete"), features="polynomial")
 
 
 def test_features_of_starts(line: Any) -> None:
     assert rf.from_gym(line()).xi is None
-    with pytest.raises(InvalidInput, match=r"need a scale, and entry 0 .* is unbounded: state bounds=\(low, high\)"):
+    with pytest.raises(rf.InvalidInput, match=r"need a scale, and entry 0 .* is unbounded: state bounds=\(low, high\)"):
         rf.from_gym(line(), xi="random-fourier")
-    with pytest.raises(InvalidInput, match="entry 1 of"):
+    with pytest.raises(rf.InvalidInput, match="entry 1 of"):
         rf.from_gym("gym:CartPole-v1", xi="random-fourier")
     problem = rf.from_gym(line(), xi="random-fourier", bounds=(-6, [6, 1]))
     assert problem.high is not None
@@ -127,16 +127,16 @@ def test_features_of_starts(line: Any) -> None:
     assert not rows[16].any()
     wrongs: list[Any] = ["random-fourier", np.ones((3, 2)), RandomFourier(), lambda s: 1 / 0, np.full((16, 1), np.nan)]
     for wrong in wrongs:
-        with pytest.raises(InvalidInput, match=r"must be finite numbers \[16, d\]"):
+        with pytest.raises(rf.InvalidInput, match=r"must be finite numbers \[16, d\]"):
             rf.from_gym("gym:FrozenLake-v1", xi=wrong)
-    with pytest.raises(InvalidInput, match=r"must be finite numbers \[5, d\], one row per state\. Got <function"):
+    with pytest.raises(rf.InvalidInput, match=r"must be finite numbers \[5, d\], one row per state\. Got <function"):
         rf.from_gym(line(), states=5, xi=lambda s: [1.0])
     assert rf.from_gym(line(), states=5, xi=np.ones((5, 2))).xi.tolist() == [[1, 1]] * 5 + [[0, 0]]
-    with pytest.raises(InvalidInput, match=r"must turn a state .* It raised IndexError"):
+    with pytest.raises(rf.InvalidInput, match=r"must turn a state .* It raised IndexError"):
         rf.from_gym(line(), xi=lambda s: s[9])
-    with pytest.raises(InvalidInput, match="must be two numbers or two vectors of 2"):
+    with pytest.raises(rf.InvalidInput, match="must be two numbers or two vectors of 2"):
         rf.from_gym(line(), bounds=(1, 0))
-    with pytest.raises(InvalidInput, match="take no 'bounds'"):
+    with pytest.raises(rf.InvalidInput, match="take no 'bounds'"):
         rf.from_gym("gym:FrozenLake-v1", bounds=(0, 1))
 
 
@@ -176,7 +176,7 @@ def test_the_numbering_can_be_saved_and_taken_back(line: Any) -> None:
         shown = {"at": np.array([at], dtype=np.float32), "word": "left" if at < 0 else "right"}
         assert observe(shown) == same(shown)
     assert rf.from_gym(line()).saved() == {}
-    with pytest.raises(InvalidInput, match="must be at most 2 hashes of 16 bytes"):
+    with pytest.raises(rf.InvalidInput, match="must be at most 2 hashes of 16 bytes"):
         rf.from_gym(line(), states=2).restore(kept)
 
 
@@ -185,7 +185,7 @@ def test_more_distinct_observations_than_said_end_the_run(line: Any) -> None:
     with pytest.raises(EnvironmentFailed, match=r"^At step 3 of an episode \(step 3 in all\), .* more than 3 distinct"):
         list(rf.simulate(problem, even(problem), 5, seed=2))
     for wrong in (0, True, 2.5):
-        with pytest.raises(InvalidInput, match="must be an integer from 1"):
+        with pytest.raises(rf.InvalidInput, match="must be an integer from 1"):
             rf.from_gym(line(), states=wrong)  # type: ignore[arg-type]
 
 
@@ -221,16 +221,16 @@ def test_continuous_actions_are_a_box_unless_a_grid_or_a_list_is_requested() -> 
     box = spaces.Box(np.array([-1.0, 0.0]), np.array([1.0, 4.0]), dtype=np.float64)
     for given_actions in (None, "box"):
         own = learner_actions(box, given_actions, "x")
-        assert isinstance(own, Box)
+        assert isinstance(own, rf.Box)
         assert (own.low.tolist(), own.high.tolist()) == ([-1, 0], [1, 4])
-    assert isinstance(rf.from_gym("gym:Pendulum-v1").actions, Box)
+    assert isinstance(rf.from_gym("gym:Pendulum-v1").actions, rf.Box)
     grid = list_actions(box, 3, "x")
     assert [a.tolist() for a in grid] == [[x, y] for x in (-1, 0, 1) for y in (0, 2, 4)]
     assert [a.tolist() for a in list_actions(box, (2, 3), "x")] == [[x, y] for x in (-1, 1) for y in (0, 2, 4)]
     assert [a.tolist() for a in list_actions(box, "2,3", "x")] == [[x, y] for x in (-1, 1) for y in (0, 2, 4)]
     assert [a.tolist() for a in list_actions(box, [[0, 1], [0.5, 4]], "x")] == [[0, 1], [0.5, 4]]
     problem = rf.from_gym("gym:Pendulum-v1", actions=5, reward_range=(-17, 0), horizon=20)
-    assert isinstance(problem.actions, Choices)
+    assert isinstance(problem.actions, rf.Choices)
     assert [a.tolist() for a in problem.actions] == [[-2], [-1], [0], [1], [2]]
     assert problem.actions[0].dtype == np.float32
     assert len(next(rf.simulate(problem, even(problem), 1)).actions) == 20
@@ -247,7 +247,7 @@ def test_continuous_actions_are_a_box_unless_a_grid_or_a_list_is_requested() -> 
 def test_several_whole_numbers_are_every_combination_or_a_box_that_is_rounded(space: Any, low: Any, high: Any) -> None:
     listed = learner_actions(space, None, "x")
     assert isinstance(listed, list)
-    choices, box = Choices(len(listed), listed), learner_actions(space, "box", "x")
+    choices, box = rf.Choices(len(listed), listed), learner_actions(space, "box", "x")
     assert choices.levels == tuple(b - a + 1 for a, b in zip(low, high, strict=True))
     assert isinstance(box, Levels)
     assert (box.low.tolist(), box.high.tolist()) == (low, high)
@@ -259,8 +259,12 @@ def test_several_whole_numbers_are_every_combination_or_a_box_that_is_rounded(sp
     again = actions_from({"n_actions": None, "actions": plain_array(action_array(box))})
     assert isinstance(again, Levels)
     assert again.native(np.array(low) + 0.4).tolist() == low
-    assert Choices(2, [[0, 0], [1, 1]]).levels is None
-    assert (Choices(2, [0, 1]).levels, Choices(2, [{"a": 1}, {"a": 2}]).levels, Choices(2).levels) == (None, None, None)
+    assert rf.Choices(2, [[0, 0], [1, 1]]).levels is None
+    assert (rf.Choices(2, [0, 1]).levels, rf.Choices(2, [{"a": 1}, {"a": 2}]).levels, rf.Choices(2).levels) == (
+        None,
+        None,
+        None,
+    )
 
 
 def test_too_many_combinations_are_a_box_that_is_rounded() -> None:
@@ -292,7 +296,7 @@ def test_too_many_combinations_are_a_box_that_is_rounded() -> None:
     ],
 )  # fmt: skip
 def test_actions_that_do_not_fit_are_refused(space: Any, given_actions: Any, sentence: str) -> None:
-    with pytest.raises(InvalidInput, match=sentence):
+    with pytest.raises(rf.InvalidInput, match=sentence):
         learner_actions(space, given_actions, "x")
 
 
@@ -310,7 +314,7 @@ def test_a_wrapper_gives_bounds_to_actions_that_have_none() -> None:
         action_space = spaces.Box(-np.inf, np.inf, (2,))
 
     made = gymnasium.wrappers.TransformAction(Free(), lambda action: 5 * action, spaces.Box(-1, 1, (2,)))
-    assert isinstance(rf.from_gym(made).actions, Box)
+    assert isinstance(rf.from_gym(made).actions, rf.Box)
 
 
 def test_discrete_actions_keep_their_names() -> None:
@@ -347,14 +351,16 @@ def test_highway_goes_on_after_its_own_time_limit_and_a_crash_is_the_event() -> 
 
 def test_vector_environments_and_autoreset_are_refused(line: Any) -> None:
     with pytest.raises(
-        InvalidInput, match=r"^Vector environments reset themselves, .* one single environment for '.*'\.$"
+        rf.InvalidInput, match=r"^Vector environments reset themselves, .* one single environment for '.*'\.$"
     ):
         rf.from_gym(gymnasium.make_vec("CartPole-v1", 2))
-    with pytest.raises(InvalidInput, match="The wrapper Autoreset resets 'TimeLimit' by itself"):
+    with pytest.raises(rf.InvalidInput, match="The wrapper Autoreset resets 'TimeLimit' by itself"):
         rf.from_gym(gymnasium.wrappers.TimeLimit(gymnasium.wrappers.Autoreset(line()), 5))
-    with pytest.raises(InvalidInput, match=r"must be a gymnasium.Env. Got int instead"):
+    with pytest.raises(rf.InvalidInput, match=r"must be a gymnasium.Env. Got int instead"):
         rf.from_gym(5)
-    with pytest.raises(InvalidInput, match=r"'horizon' of 'Line' must be an integer from 1 to 100000. Got 0 instead"):
+    with pytest.raises(
+        rf.InvalidInput, match=r"'horizon' of 'Line' must be an integer from 1 to 100000. Got 0 instead"
+    ):
         rf.from_gym(line(), horizon=0)
-    with pytest.raises(InvalidInput, match=r"given by its id takes options. Got map_name for 'Line' instead"):
+    with pytest.raises(rf.InvalidInput, match=r"given by its id takes options. Got map_name for 'Line' instead"):
         rf.from_gym(line(), map_name="8x8")

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import resetfree as rf
-from resetfree.core.errors import EnvironmentFailed, InvalidInput, NotCertifiable
+from resetfree.core.errors import EnvironmentFailed
 from resetfree.problems.finite.mdp import model_behind
 from resetfree.problems.finite.tabular_policy import random_policy
 from resetfree.problems.gym import table_of
@@ -190,9 +190,9 @@ def test_learning_on_a_table_is_measured_exactly() -> None:
 )  # fmt: skip
 def test_without_a_table_there_is_no_oracle_and_a_sentence_says_why(make: Any, sentence: str) -> None:
     problem = make()
-    with pytest.raises(NotCertifiable, match=f"^There is no exact oracle for .*{sentence}"):
+    with pytest.raises(rf.NotCertifiable, match=f"^There is no exact oracle for .*{sentence}"):
         _ = problem.mdp
-    with pytest.raises(NotCertifiable):
+    with pytest.raises(rf.NotCertifiable):
         model_behind(problem)
 
 
@@ -205,7 +205,7 @@ def test_a_table_says_which_rewards_there_are() -> None:
     episodes = [next(rf.simulate(problem, even_of(problem), 1, seed=3)) for problem in (learned, stated)]
     assert episodes[0].rewards.tolist() == episodes[1].rewards.tolist()
     assert episodes[0].original_return == episodes[1].original_return < 0
-    with pytest.raises(InvalidInput, match=r"outside the stated range \[-10, 0\]"):
+    with pytest.raises(rf.InvalidInput, match=r"outside the stated range \[-10, 0\]"):
         rf.from_gym("gym:CliffWalking-v1", goal_when="never", reward_range=(-10, 0))
 
 

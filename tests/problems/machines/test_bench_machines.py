@@ -35,8 +35,6 @@ from benchmarks.machine_trials import TASKS, Cut, Notes, Trial, ended, heeding, 
 from benchmarks.machines import BEGIN, END, in_words, main, read_lines
 
 import resetfree as rf
-from resetfree.core.errors import ResetFreeError
-from resetfree.problems.action_spaces import Box
 from resetfree.studies.workers import Workers
 
 ROOT = Path(__file__).parents[3]
@@ -219,7 +217,7 @@ def test_every_task_can_be_made(name: str) -> None:
     task = TASKS[name]
     problem = task.make()
     assert problem.horizon == 100
-    assert isinstance(problem.actions, Box) == task.continuous
+    assert isinstance(problem.actions, rf.Box) == task.continuous
     assert problem.terms.rewards.high - problem.terms.rewards.low == (5.0 if name == "upright-pendulum" else task.scale)
     problem.close()
 
@@ -309,7 +307,7 @@ def test_a_round_that_takes_long_is_saved_when_the_command_is_stopped(tmp_path: 
 
 
 def _rounds(file: Path) -> int:
-    with contextlib.suppress(ResetFreeError):  # it is just being made
+    with contextlib.suppress(rf.ResetFreeError):  # it is just being made
         return len(rf.load(file))
     return 0
 

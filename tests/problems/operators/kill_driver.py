@@ -20,7 +20,7 @@ from tests.killing import Progress, kill_often, rounds_of
 from tests.problems.operators.plant import Counter, Plant
 
 import resetfree as rf
-from resetfree.problems.operators import OperatorReset, Request
+from resetfree.problems.operators import Request
 from resetfree.runs.file.ledger import read
 from resetfree.runs.file.runfile import connect, read_checkpoint
 
@@ -50,7 +50,7 @@ def play(folder: Path, episodes: int, session: int, pause: Progress) -> None:
 
     rf.learn(
         Plant(delay=0.0002), Counter(), "counting", feedback="realised", episodes=episodes, seed=5, path=path,
-        resume=resume, checkpoint_every=0.003, operator=OperatorReset(ask), progress=pause,
+        resume=resume, checkpoint_every=0.003, operator=rf.OperatorReset(ask), progress=pause,
     )  # fmt: skip
 
 

@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 
 import resetfree as rf
 from resetfree.core.errors import EnvironmentFailed
-from resetfree.game.contract import Plan, PrimalPlayer, Round
-from resetfree.problems.contract import Episode, Intervention, Problem, State
+from resetfree.problems.contract import Intervention, State
 from resetfree.problems.operators import Automatic, Operator, Request
 
 
-class Plant(Problem):
+class Plant(rf.Problem):
     """The grid, but only a reset tells where it stands; whoever thinks it stands elsewhere finds out."""
 
     name, persistent = "plant", True
@@ -42,14 +41,14 @@ class Plant(Problem):
     def first_start(self, u: float) -> State:
         raise AssertionError("a persistent problem starts by a reset")
 
-    def rollout(self, policy: Any, start: State, u: NDArray[np.float64]) -> Episode:
+    def rollout(self, policy: Any, start: State, u: NDArray[np.float64]) -> rf.Episode:
         if self.at is None or start != self.at:
             raise EnvironmentFailed(f"The plant stands at {self.at}, not at {start}.")
         time.sleep(self._delay)
         episode = self._inner.rollout(policy, start, u)
         self.at = None if episode.reset else episode.next_start
         self._detail = f"it ran into state {episode.states[-1]}"
-        return Episode(episode.states, episode.actions, episode.rewards, episode.reset, self.at)
+        return rf.Episode(episode.states, episode.actions, episode.rewards, episode.reset, self.at)
 
     def perform_reset(self, u: float, why: str, operator: Operator | None = None) -> State:
         asked, then = datetime.now(UTC).isoformat(), time.monotonic()
@@ -82,20 +81,20 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class Counter(PrimalPlayer[Counts]):
+class Counter(rf.PrimalPlayer[Counts]):
     """Plays at random; what it has learned can be told from the rounds alone."""
 
     name: ClassVar[str] = "counter"
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> Counts:
+    def init(self, problem: rf.Problem, episodes: int, seed: int) -> Counts:
         assert problem.n_states is not None
         shape = (problem.horizon, problem.n_states, problem.n_actions)
         return Counts(np.zeros(problem.n_states, dtype=np.int64), np.full(shape, 1.0 / problem.n_actions))
 
-    def plan(self, state: Counts, s1: State, lam: float) -> Plan:
-        return Plan(state.policy, 0.0, 0.0)
+    def plan(self, state: Counts, s1: State, lam: float) -> rf.Plan:
+        return rf.Plan(state.policy, 0.0, 0.0)
 
-    def update(self, state: Counts, round: Round) -> Counts:
+    def update(self, state: Counts, round: rf.Round) -> Counts:
         state.starts[round.s1] += 1
         state.steps += len(round.episode.actions)
         state.resets += round.episode.reset

@@ -25,8 +25,8 @@ from PIL import Image
 from tests.problems.operators.plant import Counter
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput, OperatorTimeout
-from resetfree.problems.operators import Answer, OperatorReset, Request, calls
+from resetfree.core.errors import OperatorTimeout
+from resetfree.problems.operators import Answer, Request, calls
 from resetfree.problems.operators.mail import Mail
 from resetfree.problems.operators.ntfy import Ntfy
 from resetfree.problems.operators.webhook import Webhook
@@ -119,7 +119,7 @@ def pool() -> Iterator[ThreadPoolExecutor]:
 
 
 def asked(pool: ThreadPoolExecutor, channel: calls.Call, deadline: float | None = 30.0) -> Future[Answer]:
-    return pool.submit(OperatorReset(channel, deadline).perform, FELL)
+    return pool.submit(rf.OperatorReset(channel, deadline).perform, FELL)
 
 
 def press(link: str, **form: str) -> tuple[int, str]:
@@ -177,7 +177,7 @@ def test_a_server_that_hangs_or_does_not_exist_delays_nothing(pool: ThreadPoolEx
     sink = Sink(hanging=10)
     began = time.monotonic()
     with pytest.raises(OperatorTimeout, match=r"within 0\.2 seconds"):
-        OperatorReset(Webhook(url=sink.url, timeout=60.0), 0.2).perform(FELL)
+        rf.OperatorReset(Webhook(url=sink.url, timeout=60.0), 0.2).perform(FELL)
     assert time.monotonic() - began < 30  # not as long as the call may take
     channel = Webhook(url=sink.url, timeout=60.0)
     answer = asked(pool, channel)
@@ -188,7 +188,7 @@ def test_a_server_that_hangs_or_does_not_exist_delays_nothing(pool: ThreadPoolEx
     assert answer.result(30) == Answer("operator", "by hand; called once")
     sink.close()
     with pytest.raises(OperatorTimeout):
-        OperatorReset(Webhook(url=sink.url), 0.3).perform(FELL)
+        rf.OperatorReset(Webhook(url=sink.url), 0.3).perform(FELL)
     said = capfd.readouterr().err
     assert re.search(r"Calling by webhook; confirm at http://127\.0\.0\.1:\d+/\S+\.", said)
     assert "The call by webhook did not arrive (" in said
@@ -219,7 +219,7 @@ def test_ntfy_has_a_picture_and_one_button(sink: Sink, pool: ThreadPoolExecutor)
 def test_ntfy_with_answers_needs_no_way_in_from_outside(sink: Sink, pool: ThreadPoolExecutor) -> None:
     topic = sink.url.replace("/robots", "/answers")
     plain = Request("cart", "stuck", "at [0.1]")
-    answer = pool.submit(OperatorReset(Ntfy(url=sink.url, answers=topic), 30.0).perform, plain)
+    answer = pool.submit(rf.OperatorReset(Ntfy(url=sink.url, answers=topic), 30.0).perform, plain)
     (one, *_) = sink.wait_for(1)
     assert one.body.decode() == "'cart' needs a reset: the run is stuck and earns nothing (at [0.1])."
     button = re.fullmatch(r"http, It is back, (\S+), method=POST, clear=true, body=(\S+)", one.headers["Actions"])
@@ -297,7 +297,7 @@ def test_a_run_calls_by_the_settings_of_a_file(
     thread = threading.Thread(target=confirm)
     thread.start()
     lake = rf.from_gym("gym:FrozenLake-v1", horizon=20, reset_when="terminated", render_mode="rgb_array")
-    with OperatorReset(f"webhook:{file}", 60.0) as operator:
+    with rf.OperatorReset(f"webhook:{file}", 60.0) as operator:
         run = rf.learn(lake, Counter(), "counting", feedback="realised", episodes=9, max_resets=2, operator=operator)
     thread.join(30)
     lake.close()
@@ -333,13 +333,13 @@ def test_bad_settings_are_refused_in_one_sentence(
     Path("more.toml").write_text('recipient = "a@b.example"\n')
     Path("port.toml").write_text('to = "a@b.example"\nsender = "c@d.example"\nport = "x"\n')
     Path("serve.toml").write_text('url = "http://127.0.0.1/x"\nserve = "8080"\n')
-    with pytest.raises((InvalidInput, LookupError), match=sentence) as caught:
-        OperatorReset(by)
+    with pytest.raises((rf.InvalidInput, LookupError), match=sentence) as caught:
+        rf.OperatorReset(by)
     assert "\n" not in str(caught.value)
 
 
 def test_a_place_that_is_taken_is_said() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         channel = Webhook(url="http://127.0.0.1:9/", serve=f"127.0.0.1:{taken.getsockname()[1]}")
-        with pytest.raises(InvalidInput, match="The page of the operator cannot be served at 127"):
+        with pytest.raises(rf.InvalidInput, match="The page of the operator cannot be served at 127"):
             channel.ask(FELL, 1.0)

@@ -9,7 +9,7 @@ import pytest
 
 import resetfree as rf
 from resetfree.core.errors import OperatorTimeout
-from resetfree.problems.operators import OperatorReset, Request
+from resetfree.problems.operators import Request
 from resetfree.runs.file.runfile import connect, read_problem
 
 gym = pytest.importorskip("resetfree.problems.gym")
@@ -27,7 +27,7 @@ def test_numbered_observations_keep_their_numbers_over_sessions(tmp_path: Path) 
 
     def learn(**asked: Any) -> rf.Run:
         lake = gym.from_gym("gym:FrozenLake-v1", horizon=10, states=20, table=False)
-        return rf.learn(lake, episodes=60, seed=2, path=path, operator=OperatorReset(ask), **asked)
+        return rf.learn(lake, episodes=60, seed=2, path=path, operator=rf.OperatorReset(ask), **asked)
 
     def numbers() -> bytes:
         connection = connect(path, "ro")

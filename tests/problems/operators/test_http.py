@@ -19,9 +19,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from resetfree.core.errors import InvalidInput, OperatorTimeout
+import resetfree as rf
+from resetfree.core.errors import OperatorTimeout
 from resetfree.core.web_guard import TOKEN
-from resetfree.problems.operators import Answer, OperatorReset, Request, limited_server
+from resetfree.problems.operators import Answer, Request, limited_server
 
 FELL = Request("cart", "reset", "the pole fell")
 
@@ -31,7 +32,7 @@ class Asked:
 
     def __init__(self, folder: Path, deadline: float | None = 60.0) -> None:
         self.file = folder / "a.rfrun.operator.json"
-        self.operator = OperatorReset("http", deadline, address=self.file)
+        self.operator = rf.OperatorReset("http", deadline, address=self.file)
         self._pool = ThreadPoolExecutor(1)
         self.answer = self.ask()
         end = time.monotonic() + 30
@@ -225,18 +226,18 @@ def test_who_holds_every_connection_is_cut_off(asked: Asked, monkeypatch: pytest
 
 
 def test_nobody_answers_in_time(tmp_path: Path) -> None:
-    with OperatorReset("http", 0.1) as operator, pytest.raises(OperatorTimeout, match=r"within 0\.1 seconds"):
+    with rf.OperatorReset("http", 0.1) as operator, pytest.raises(OperatorTimeout, match=r"within 0\.1 seconds"):
         operator.perform(FELL)
 
 
 def test_a_port_that_is_taken_and_a_folder_that_is_none(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        with pytest.raises(InvalidInput, match=f"port {port} of 127.0.0.1 cannot be used"):
-            OperatorReset(f"http:{port}").perform(FELL)
+        with pytest.raises(rf.InvalidInput, match=f"port {port} of 127.0.0.1 cannot be used"):
+            rf.OperatorReset(f"http:{port}").perform(FELL)
     (tmp_path / "file").write_text("")
-    with pytest.raises(InvalidInput, match="address file cannot be written"):
-        OperatorReset("http", address=tmp_path / "file" / "x").perform(FELL)
+    with pytest.raises(rf.InvalidInput, match="address file cannot be written"):
+        rf.OperatorReset("http", address=tmp_path / "file" / "x").perform(FELL)
 
 
 def test_it_does_not_keep_the_process_alive(tmp_path: Path) -> None:

@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 from tests.problems.operators.plant import Counter, Plant
 
 import resetfree as rf
-from resetfree.core.errors import EnvironmentFailed, InvalidInput, OperatorTimeout
+from resetfree.core.errors import EnvironmentFailed, OperatorTimeout
 from resetfree.core.readable import duration
-from resetfree.problems.operators import Answer, OperatorReset, Request
+from resetfree.problems.operators import Answer, Request
 from resetfree.problems.operators.channel import LONGEST, check_reply, clean
 from resetfree.runs.file.ledger import read
 from resetfree.show.cli import progress
@@ -94,7 +94,7 @@ def test_a_function_says_what_it_likes(said: Any, answer: Answer) -> None:
         return said
 
     for deadline in (None, 30.0):
-        assert OperatorReset(ask, deadline).perform(FELL) == answer
+        assert rf.OperatorReset(ask, deadline).perform(FELL) == answer
     assert heard == [FELL, FELL]
 
 
@@ -104,15 +104,15 @@ def test_a_function_that_fails_or_says_nonsense() -> None:
 
     for deadline in (None, 30.0):
         with pytest.raises(OSError, match="jammed"):
-            OperatorReset(fail, deadline).perform(FELL)
-        with pytest.raises(InvalidInput, match=r"must return an Answer, text or None\. Got int instead"):
-            OperatorReset(lambda request: 3, deadline).perform(FELL)  # type: ignore[arg-type,return-value]
+            rf.OperatorReset(fail, deadline).perform(FELL)
+        with pytest.raises(rf.InvalidInput, match=r"must return an Answer, text or None\. Got int instead"):
+            rf.OperatorReset(lambda request: 3, deadline).perform(FELL)  # type: ignore[arg-type,return-value]
 
 
 def test_a_function_is_not_waited_for_longer_than_the_deadline() -> None:
     never = threading.Event()
     with pytest.raises(OperatorTimeout, match=r"No operator performed the reset of 'cart' within 0\.05 seconds\."):
-        OperatorReset(lambda request: str(never.wait(30)), 0.05).perform(FELL)
+        rf.OperatorReset(lambda request: str(never.wait(30)), 0.05).perform(FELL)
     never.set()
 
 
@@ -133,8 +133,8 @@ def test_a_function_is_not_waited_for_longer_than_the_deadline() -> None:
     ],
 )  # fmt: skip
 def test_bad_arguments_are_one_sentence(asked: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(InvalidInput, match=sentence):
-        OperatorReset(**asked)
+    with pytest.raises(rf.InvalidInput, match=sentence):
+        rf.OperatorReset(**asked)
 
 
 @given(st.text(alphabet=st.characters(), max_size=80))
@@ -175,7 +175,7 @@ def test_by_folder_the_request_is_there_and_is_answered(tmp_path: Path, capsys: 
     request, answer = folder / "request.json", folder / "answer.json"
     folder.mkdir(parents=True)
     answer.write_text('{"note": "from yesterday"}')
-    with OperatorReset(folder, deadline=30.0) as operator:
+    with rf.OperatorReset(folder, deadline=30.0) as operator:
 
         def write() -> None:
             asked = wait_for(request)
@@ -195,11 +195,11 @@ def test_by_folder_the_request_is_there_and_is_answered(tmp_path: Path, capsys: 
             assert operator.perform(FELL) == Answer("operator")
         with when(request, lambda: answer.write_text('{"stop": true}')), pytest.raises(KeyboardInterrupt):
             operator.perform(FELL)
-        with pytest.raises(InvalidInput, match="is used by another run"):
-            OperatorReset(folder).perform(FELL)
+        with pytest.raises(rf.InvalidInput, match="is used by another run"):
+            rf.OperatorReset(folder).perform(FELL)
     assert "is not taken: The answer is for another request" in capsys.readouterr().err
     with pytest.raises(OperatorTimeout, match=r"within 0\.2 seconds"):
-        OperatorReset(folder, deadline=0.2).perform(FELL)
+        rf.OperatorReset(folder, deadline=0.2).perform(FELL)
     assert sorted(p.name for p in folder.iterdir()) == ["lock"]
 
 
@@ -207,11 +207,11 @@ def test_a_folder_that_is_gone_is_no_answer(tmp_path: Path) -> None:
     folder = tmp_path / "desk"
     gone = pytest.raises(OperatorTimeout, match="is gone")
     with when(folder / "request.json", lambda: shutil.rmtree(folder)), gone:
-        OperatorReset(folder, deadline=30.0).perform(FELL)
+        rf.OperatorReset(folder, deadline=30.0).perform(FELL)
     if os.geteuid() != 0:
         folder.mkdir(mode=0o500)
-        with pytest.raises(InvalidInput, match="cannot be used: Permission denied"):
-            OperatorReset(folder).perform(FELL)
+        with pytest.raises(rf.InvalidInput, match="cannot be used: Permission denied"):
+            rf.OperatorReset(folder).perform(FELL)
 
 
 def test_who_when_why_and_how_long_are_kept(tmp_path: Path) -> None:
@@ -227,7 +227,7 @@ def test_who_when_why_and_how_long_are_kept(tmp_path: Path) -> None:
 
     plant = Plant()
     usual = plant.operator
-    run = learn(plant, path=path, operator=OperatorReset(ask))
+    run = learn(plant, path=path, operator=rf.OperatorReset(ask))
     assert plant.operator is usual
     resets = run.columns["reset"]
     ends = (np.flatnonzero(resets) + 1).tolist()
@@ -250,7 +250,7 @@ def test_nobody_comes_and_nothing_is_lost(tmp_path: Path) -> None:
         if len(came) in (4, 5):
             raise OperatorTimeout("Nobody came.")
 
-    operator = OperatorReset(ask)
+    operator = rf.OperatorReset(ask)
     with pytest.raises(OperatorTimeout):
         learn(path=path, operator=operator)
     saved = rf.load(path)
@@ -274,16 +274,16 @@ def test_a_file_is_kept_as_soon_as_somebody_did_something(tmp_path: Path) -> Non
         raise OperatorTimeout("Nobody came.")
 
     with pytest.raises(OperatorTimeout):
-        learn(path=path, operator=OperatorReset(nobody))
+        learn(path=path, operator=rf.OperatorReset(nobody))
     assert not path.exists()  # nothing was played and nothing was performed
     plant = Plant()
     plant.fails_after_reset = True
     with pytest.raises(EnvironmentFailed):
-        learn(plant, path=path, operator=OperatorReset(lambda request: "in vain"))
+        learn(plant, path=path, operator=rf.OperatorReset(lambda request: "in vain"))
     assert [one.detail for one in rf.load(path).interventions] == ["in vain"]
     with pytest.raises(OperatorTimeout):
-        learn(path=path, operator=OperatorReset(nobody), resume=True)
-    run = learn(path=path, operator=OperatorReset(lambda request: None), resume=True)
+        learn(path=path, operator=rf.OperatorReset(nobody), resume=True)
+    run = learn(path=path, operator=rf.OperatorReset(lambda request: None), resume=True)
     assert [one.why for one in run.interventions[:2]] == ["start", "resume"]
 
 
@@ -293,16 +293,16 @@ def test_who_wants_to_stop_is_obeyed(tmp_path: Path) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(rf.Stopped, match="of 60 episodes, saved in") as stopped:
-        learn(path=tmp_path / "a.rfrun", operator=OperatorReset(stop))
+        learn(path=tmp_path / "a.rfrun", operator=rf.OperatorReset(stop))
     assert int(stopped.value.run.realised_resets[-1]) == 1
     with pytest.raises(rf.Stopped, match="Stopped after 0 of 60"):
-        learn(path=tmp_path / "b.rfrun", operator=OperatorReset(lambda request: stop(Request("", "reset", ""))))
+        learn(path=tmp_path / "b.rfrun", operator=rf.OperatorReset(lambda request: stop(Request("", "reset", ""))))
 
 
 def test_no_more_resets_than_were_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "a.rfrun"
     came: list[str] = []
-    operator = OperatorReset(lambda request: came.append(request.why))
+    operator = rf.OperatorReset(lambda request: came.append(request.why))
     for most in (1, 4):
         run = learn(path=path, resume=most > 1, max_resets=most, operator=operator)
         assert len(run) < 60
@@ -312,7 +312,7 @@ def test_no_more_resets_than_were_asked_for(tmp_path: Path) -> None:
     assert len(came) == 4  # nobody is asked for what will not be played
     assert len(learn(path=path, resume=True, operator=operator)) == 60
     for bad in (0, True, 1.5, "3"):
-        with pytest.raises(InvalidInput, match="'max_resets' of a run must be a positive integer"):
+        with pytest.raises(rf.InvalidInput, match="'max_resets' of a run must be a positive integer"):
             learn(max_resets=bad)
 
 
@@ -324,10 +324,10 @@ class Old(Plant):
 
 
 def test_an_operator_is_for_problems_that_need_one() -> None:
-    operator = OperatorReset(lambda request: None)
-    with pytest.raises(InvalidInput, match="'grid-v0' resets itself: it takes no operator"):
+    operator = rf.OperatorReset(lambda request: None)
+    with pytest.raises(rf.InvalidInput, match="'grid-v0' resets itself: it takes no operator"):
         rf.learn("grid-v0", episodes=3, operator=operator)
-    with pytest.raises(InvalidInput, match=r"'perform_reset' of the problem 'plant' must take \(u, why, operator\)"):
+    with pytest.raises(rf.InvalidInput, match=r"'perform_reset' of the problem 'plant' must take \(u, why, operator\)"):
         learn(Old(), operator=operator)
     assert len(learn(Old())) == 60
 

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import resetfree as rf
 from resetfree.problems.machines.served import switch_on
-from resetfree.problems.operators import OperatorReset
 from resetfree.problems.operators.lever import LeverKey
 from resetfree.problems.remote.serving import Serving
 from resetfree.problems.remote.station import Faults, Station
@@ -22,7 +22,7 @@ class Served(NamedTuple):
     url: str
     station: Station
     key: LeverKey
-    operator: OperatorReset
+    operator: rf.OperatorReset
 
 
 @contextmanager
@@ -40,7 +40,7 @@ def served(
         thread = threading.Thread(target=serving.serve, args=(ended.is_set,))
         thread.start()
         try:
-            yield Served(opened.url, station, key, OperatorReset(f"lever:{folder / 'lever.key'}"))
+            yield Served(opened.url, station, key, rf.OperatorReset(f"lever:{folder / 'lever.key'}"))
         finally:
             ended.set()
             thread.join(timeout=60)

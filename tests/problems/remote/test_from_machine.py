@@ -16,10 +16,10 @@ from tests.problems.remote.machines_served import Served, served
 from tests.show.cli.commands import run as run_command
 
 import resetfree as rf
-from resetfree.core.errors import EnvironmentFailed, InvalidInput, OperatorTimeout
+from resetfree.core.errors import EnvironmentFailed, OperatorTimeout
 from resetfree.problems.machines import cart_pole
 from resetfree.problems.machines.served import MACHINES
-from resetfree.problems.operators import Automatic, OperatorReset, Request
+from resetfree.problems.operators import Automatic, Request
 from resetfree.problems.operators.lever import pull
 from resetfree.problems.remote.machine_client import MachineClient
 from resetfree.problems.remote.packets import Kind, packet
@@ -143,9 +143,9 @@ def test_options_are_those_of_an_environment(cart: Served) -> None:
     run = rf.learn(problem, "uniform", "constant-penalty", episodes=5, settings={"dual": {"C": 1.0}})
     problem.close()
     assert run.realised_resets[-1] > 0
-    with pytest.raises(InvalidInput, match="are called position, speed, angle, angular speed"):
+    with pytest.raises(rf.InvalidInput, match="are called position, speed, angle, angular speed"):
         rf.from_machine(cart.url, reset_when="height>1")
-    with pytest.raises(InvalidInput, match="takes options"):
+    with pytest.raises(rf.InvalidInput, match="takes options"):
         rf.from_machine(cart.url, colour="red")
 
 
@@ -214,13 +214,13 @@ def test_an_operator_who_did_not_put_it_back_is_noticed(tmp_path: Path) -> None:
 
 def test_the_lever_must_be_that_of_the_machine(cart: Served, tmp_path: Path) -> None:
     (tmp_path / "other.key").write_text(json.dumps({"url": cart.url, "token": "00" * 16}))
-    operator = OperatorReset(f"lever:{tmp_path / 'other.key'}", deadline=0.3)
+    operator = rf.OperatorReset(f"lever:{tmp_path / 'other.key'}", deadline=0.3)
     with pytest.raises(OperatorTimeout, match="is it switched on"):
         operator.perform(START)
     with open_wire(cart.url) as wire:
         assert pull(wire, cart.key.token, LONG) == 1
-    with pytest.raises(InvalidInput, match="cannot be read"):
-        OperatorReset(f"lever:{tmp_path / 'none.key'}").perform(START)
+    with pytest.raises(rf.InvalidInput, match="cannot be read"):
+        rf.OperatorReset(f"lever:{tmp_path / 'none.key'}").perform(START)
 
 
 def test_one_program_at_a_time_commands_it(cart: Served, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,14 +235,16 @@ def test_one_program_at_a_time_commands_it(cart: Served, monkeypatch: pytest.Mon
 
 
 def test_what_is_no_machine_is_refused_in_one_sentence() -> None:
-    with pytest.raises(InvalidInput, match=r"at udp://127\.0\.0\.1:9 cannot be commanded: no program listens there\."):
+    with pytest.raises(
+        rf.InvalidInput, match=r"at udp://127\.0\.0\.1:9 cannot be commanded: no program listens there\."
+    ):
         rf.from_machine("udp://127.0.0.1:9")
     for address in ("udp://127.0.0.1", "udp://:5", "udp://x:y", "tcp://127.0.0.1:5", "", 5, "udp://h:99999"):
-        with pytest.raises(InvalidInput, match="The address of a machine must be"):
+        with pytest.raises(rf.InvalidInput, match="The address of a machine must be"):
             rf.from_machine(address)  # type: ignore[arg-type]
-    with UdpPort() as deaf, pytest.raises(InvalidInput, match="it did not answer within 5 s"):
+    with UdpPort() as deaf, pytest.raises(rf.InvalidInput, match="it did not answer within 5 s"):
         rf.from_machine(deaf.url)
-    with pytest.raises(InvalidInput, match="must be a Wire"):
+    with pytest.raises(rf.InvalidInput, match="must be a Wire"):
         rf.from_machine(lambda: 5)  # type: ignore[arg-type, return-value]
 
 

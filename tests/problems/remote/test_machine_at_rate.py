@@ -19,17 +19,15 @@ from tests.core.simulated_clock import Simulated
 from tests.show.cli.test_cli_machine import LONG, Program
 
 import resetfree as rf
-from resetfree.core.errors import EnvironmentFailed, InvalidInput
+from resetfree.core.errors import EnvironmentFailed
 from resetfree.core.ticks import SECOND, Ticks
-from resetfree.problems.contract import Policy
 from resetfree.problems.gym.adapter import GymProblem
 from resetfree.problems.machines import cart_pole
-from resetfree.problems.operators import OperatorReset
-from resetfree.problems.paced import GOOD, Deadlines, align, begin, rate_for, rollout_at_rate, safe_action
+from resetfree.problems.paced import GOOD, align, begin, rate_for, rollout_at_rate, safe_action
 
 
 @dataclass
-class Balances(Policy):
+class Balances(rf.Policy):
     """A controller that keeps the pole up; at the given step it stops the process."""
 
     process: int = 0
@@ -45,16 +43,16 @@ class Balances(Policy):
 def switched_on(folder: Path, rate: str) -> Iterator[tuple[Program, GymProblem]]:
     program = Program(folder, "cartpole", "--rate", rate)
     try:
-        operator = OperatorReset(f"lever:{program.file}")
+        operator = rf.OperatorReset(f"lever:{program.file}")
         yield program, rf.from_machine(program.key.url, horizon=20, operator=operator, timeout=LONG)
     finally:
         program.process.kill()
         program.process.communicate()
 
 
-def play(problem: GymProblem, ticks: Ticks, policy: Policy, start: Any) -> tuple[rf.Episode, Any]:
+def play(problem: GymProblem, ticks: Ticks, policy: rf.Policy, start: Any) -> tuple[rf.Episode, Any]:
     start = problem.perform_reset(0.5, "reset") if start is None else start
-    deadlines = Deadlines(ticks.rate, most_missed=1000)
+    deadlines = rf.Deadlines(ticks.rate, most_missed=1000)
     episode = rollout_at_rate(problem, policy, start, np.zeros(problem.n_uniforms), ticks, deadlines)
     return episode, episode.next_start
 
@@ -65,7 +63,7 @@ def test_a_machine_is_played_at_its_own_rate_and_counts_what_comes_in_time(
     with switched_on(tmp_path, "50") as (program, problem):
         env: Any = problem.env
         assert rate_for(problem) == 50.0
-        with pytest.raises(InvalidInput, match="must be at most 50 Hz"):
+        with pytest.raises(rf.InvalidInput, match="must be at most 50 Hz"):
             rate_for(problem, 100.0)
         assert safe_action(problem).tolist() == [0.0]
         ticks, start, steps, sent, missed = Ticks(rate_for(problem)), None, 0, [0], 0

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resetfree.core.errors import InvalidInput
+import resetfree as rf
 from resetfree.problems.machines.served import switch_on
 from resetfree.problems.remote.machine_client import AT_ONCE, MachineClient, MachineSilent
 from resetfree.problems.remote.packets import NUMBER, READING, Kind, packet, read
@@ -171,7 +171,7 @@ def test_a_machine_that_says_nonsense_or_another_version_is_refused() -> None:
             one[4] = self.version
             self.inbox.append(bytes(one))
 
-    with pytest.raises(InvalidInput, match="statement of the machine"):
+    with pytest.raises(rf.InvalidInput, match="statement of the machine"):
         MachineClient(Says(b"{}")).connect(1.0)
     with pytest.raises(MachineSilent, match="speaks version 7 of the protocol, and this is version 1"):
         MachineClient(Says(b"{}", 7)).connect(0.1)

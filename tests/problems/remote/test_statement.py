@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resetfree.core.errors import InvalidInput
+import resetfree as rf
 from resetfree.problems.machines.served import MACHINES, switch_on
 from resetfree.problems.remote.packets import LONGEST
 from resetfree.problems.remote.statement import MachineStatement, Signal
@@ -64,20 +64,20 @@ SENSOR = {"name": "angle", "low": -1.0, "high": 1.0}
     ids=str,
 )
 def test_a_wrong_statement_is_refused_in_one_sentence(change: dict[str, Any]) -> None:
-    with pytest.raises(InvalidInput, match="statement of the machine"):
+    with pytest.raises(rf.InvalidInput, match="statement of the machine"):
         MachineStatement.read(json.dumps({**FORM, **change}).encode())
 
 
 def test_what_lacks_a_key_or_is_no_json_is_refused() -> None:
     for key in FORM:
-        with pytest.raises(InvalidInput):
+        with pytest.raises(rf.InvalidInput):
             MachineStatement.read(json.dumps({name: value for name, value in FORM.items() if name != key}).encode())
     for text in (b"", b"{", b"[" * 5000, b"NaN", b"\xff", json.dumps(FORM).replace("50.0", "NaN").encode()):
-        with pytest.raises(InvalidInput):
+        with pytest.raises(rf.InvalidInput):
             MachineStatement.read(text)
 
 
 @given(st.binary(max_size=200))
 def test_random_bytes_are_no_statement(junk: bytes) -> None:
-    with pytest.raises(InvalidInput):
+    with pytest.raises(rf.InvalidInput):
         MachineStatement.read(junk)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resetfree.core.errors import InvalidInput
+import resetfree as rf
 from resetfree.problems.machines import cart_pole
 from resetfree.problems.machines.served import switch_on
 from resetfree.problems.remote.packets import (
@@ -356,5 +356,5 @@ def test_a_freeze_lasts_as_long_as_stated() -> None:
 
 @pytest.mark.parametrize("wrong", [{"loss": 1.5}, {"delay_ms": -1.0}, {"freeze": "often"}, {"freeze_ms": 1e9}])
 def test_wrong_faults_are_refused(wrong: dict[str, float]) -> None:
-    with pytest.raises(InvalidInput, match="of faults must be"):
+    with pytest.raises(rf.InvalidInput, match="of faults must be"):
         Faults(**wrong)

@@ -21,9 +21,7 @@ from tests.problems.remote.machines_served import served
 from tests.problems.remote.test_from_machine import HORIZON, SEED, OwnChance, learn, same
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput
 from resetfree.problems.machines.cart_pole import CartPole
-from resetfree.problems.operators import OperatorReset
 from resetfree.problems.operators.lever import pull
 from resetfree.problems.remote.packets import (
     LONGEST,
@@ -204,7 +202,7 @@ def test_a_run_over_a_line_is_that_of_the_machine_in_this_process(noise: int, tm
             assert pull(wires[-1], machine.key.token, 60.0) is not None
             return "by the line"
 
-        problem = rf.from_machine(opened, horizon=HORIZON, operator=OperatorReset(put_back), timeout=30.0)
+        problem = rf.from_machine(opened, horizon=HORIZON, operator=rf.OperatorReset(put_back), timeout=30.0)
         there = learn(problem, episodes=3)
         problem.close()
         assert (machine.station.counts.repeated > 0) == bool(noise)
@@ -219,17 +217,17 @@ def test_by_its_address(tmp_path: Path) -> None:
         before = env.client.sensors.tick
         env.step(np.zeros(1))
         assert env.client.sensors.tick > before
-        with pytest.raises(InvalidInput, match="cannot be opened"):  # it is in use
+        with pytest.raises(rf.InvalidInput, match="cannot be opened"):  # it is in use
             rf.from_machine(f"serial://{near}?baud=9600")
         problem.close()
 
 
 def test_what_is_no_line_is_refused_in_one_sentence(tmp_path: Path) -> None:
     for device in (tmp_path / "none", tmp_path):
-        with pytest.raises(InvalidInput, match="cannot be opened with 115200 baud"):
+        with pytest.raises(rf.InvalidInput, match="cannot be opened with 115200 baud"):
             rf.from_machine(f"serial://{device}")
     for query in ("baud=fast", "baud=", "baud=-5", "speed=9600", "baud=0", f"baud={'9' * 30}"):
-        with pytest.raises(InvalidInput, match="The address of a machine must be"):
+        with pytest.raises(rf.InvalidInput, match="The address of a machine must be"):
             rf.from_machine(f"serial:///dev/tty?{query}")
 
 

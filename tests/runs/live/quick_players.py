@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from resetfree.game.contract import Plan, PrimalPlayer, Round
+import resetfree as rf
 from resetfree.players.model_based.linear_scores import LinearScores
-from resetfree.problems.contract import Problem, State
+from resetfree.problems.contract import State
 
 
 @dataclass
@@ -26,21 +26,21 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Quick(PrimalPlayer[Seen]):
+class Quick(rf.PrimalPlayer[Seen]):
     """Scores that are linear in the state and in what was seen; it also learns which plans were played."""
 
     name = "quick"
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> Seen:
+    def init(self, problem: rf.Problem, episodes: int, seed: int) -> Seen:
         """Nothing was seen."""
         return Seen(np.zeros(4), 0, problem.horizon)
 
-    def plan(self, state: Seen, s1: State, lam: float) -> Plan:
+    def plan(self, state: Seen, s1: State, lam: float) -> rf.Plan:
         """A plan for this start and multiplier."""
         weight = np.stack([np.sin(state.total + s1), np.cos(state.total - lam)]) + 0.01
-        return Plan(LinearScores(weight, np.zeros(2)), float(state.rounds % 7) % state.horizon, 0.5)
+        return rf.Plan(LinearScores(weight, np.zeros(2)), float(state.rounds % 7) % state.horizon, 0.5)
 
-    def update(self, state: Seen, round: Round) -> Seen:
+    def update(self, state: Seen, round: rf.Round) -> Seen:
         """Add what was seen, in an order that matters."""
         state.rounds += 1
         assert state.rounds == round.k  # every round once, and in order
@@ -54,7 +54,7 @@ class Raising(Quick):
 
     name = "raising"
 
-    def update(self, state: Seen, round: Round) -> Seen:
+    def update(self, state: Seen, round: rf.Round) -> Seen:
         """As before, until it fails."""
         if round.k == 3:
             raise ArithmeticError("too hot")
@@ -67,7 +67,7 @@ class WithCode(Quick):
 
     name = "with-code"
 
-    def plan(self, state: Seen, s1: State, lam: float) -> Plan:
+    def plan(self, state: Seen, s1: State, lam: float) -> rf.Plan:
         """A function."""
         return super().plan(state, s1, lam)._replace(policy=lambda h, s: [0.5, 0.5])
 
@@ -81,12 +81,12 @@ class Mortal(Quick):
     every: int = 7
     slow: float = 0.0  # seconds that a plan takes
 
-    def plan(self, state: Seen, s1: State, lam: float) -> Plan:
+    def plan(self, state: Seen, s1: State, lam: float) -> rf.Plan:
         """As before, but late."""
         time.sleep(self.slow)
         return super().plan(state, s1, lam)
 
-    def update(self, state: Seen, round: Round) -> Seen:
+    def update(self, state: Seen, round: rf.Round) -> Seen:
         """As before, unless it is killed in the middle."""
         mark = os.path.join(self.folder, f"killed-{round.k}")
         if self.folder and round.k % self.every == 0 and not os.path.exists(mark):
@@ -103,7 +103,7 @@ class Looping(Quick):
     folder: str = ""
     always: bool = False
 
-    def update(self, state: Seen, round: Round) -> Seen:
+    def update(self, state: Seen, round: rf.Round) -> Seen:
         """As before, or for ever."""
         if round.k == 7:
             before = len(os.listdir(self.folder))
@@ -119,7 +119,7 @@ class Deadlocked(Looping):
 
     name = "deadlocked"
 
-    def update(self, state: Seen, round: Round) -> Seen:
+    def update(self, state: Seen, round: rf.Round) -> Seen:
         """As before, or for ever."""
         mark = os.path.join(self.folder, "begun-0")
         if round.k == 7 and not os.path.exists(mark):
@@ -135,7 +135,7 @@ class Stalling(Quick):
     name = "stalling"
     folder: str = ""
 
-    def update(self, state: Seen, round: Round) -> Seen:
+    def update(self, state: Seen, round: rf.Round) -> Seen:
         """As before, but stopped, once."""
         mark = os.path.join(self.folder, "stalled")
         if round.k == 7 and not os.path.exists(mark):

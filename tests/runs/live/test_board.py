@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from resetfree.core.errors import InvalidInput, RunError
+import resetfree as rf
 from resetfree.core.plain_tree import plan_digest
 from resetfree.runs.live import board as boards
 from resetfree.runs.live import board as module
@@ -73,11 +73,11 @@ def test_messages_may_grow_and_shrink(folder: Path) -> None:
 
 def test_an_exception_while_reading_a_whole_message_propagates(folder: Path) -> None:
     def read(data: memoryview) -> None:
-        raise InvalidInput("no plan")
+        raise rf.InvalidInput("no plan")
 
     with Board.make(folder) as board:
         board.post(b"x")
-        with pytest.raises(InvalidInput, match="no plan"):
+        with pytest.raises(rf.InvalidInput, match="no plan"):
             board.take(read)
 
 
@@ -146,7 +146,7 @@ def test_a_writer_that_is_killed_is_followed_by_another(folder: Path) -> None:
 
 
 def test_a_board_that_is_gone_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="cannot be opened"):
+    with pytest.raises(rf.RunError, match="cannot be opened"):
         Board.join(tmp_path / "nothing")
 
 

@@ -19,7 +19,7 @@ from tests.runs.live.test_live import ROOT, children, is_gone, learn, replayed, 
 from tests.runs.live.test_ray_learner import HERE, tame
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput, Notice, RunError
+from resetfree.core.errors import Notice
 from resetfree.core.system import Activity, activity
 from resetfree.runs.file.ledger import read
 from resetfree.runs.live.board import MOST, STOPPED, TICK, TIMES, Progress, Vigil
@@ -101,7 +101,7 @@ def test_progress_is_seen_by_the_other_process(tmp_path: Path) -> None:
 
 
 def test_patience_must_be_positive() -> None:
-    with pytest.raises(InvalidInput, match="'patience'"):
+    with pytest.raises(rf.InvalidInput, match="'patience'"):
         rf.Deadlines(50.0, patience=0.0)
 
 
@@ -171,7 +171,7 @@ def test_a_learner_that_hangs_always_ends_the_run_with_a_sentence(tmp_path: Path
     (marks := tmp_path / "marks").mkdir()
     with (
         pytest.warns(Notice, match="The learner hung"),
-        pytest.raises(RunError, match=f"The learner hung {MOST} times in a row without a new plan"),
+        pytest.raises(rf.RunError, match=f"The learner hung {MOST} times in a row without a new plan"),
     ):
         learn(
             tame(),

@@ -18,7 +18,7 @@ from tests.problems.remote.machines_served import served
 from tests.runs.live.quick_players import Mortal, Quick, Raising, WithCode
 
 import resetfree as rf
-from resetfree.core.errors import EnvironmentFailed, InvalidInput, Notice, RunError, UnknownName
+from resetfree.core.errors import EnvironmentFailed, Notice
 from resetfree.runs.file.ledger import read
 from resetfree.runs.live import board as board_folder
 from resetfree.runs.live import threads as recorder
@@ -118,13 +118,13 @@ def test_acting_waits_for_a_learner_that_falls_back_too_far_and_says_so(tmp_path
 
 
 def test_a_learner_that_raises_ends_the_run_with_its_sentence_and_the_rounds_are_saved(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="The learner raised ArithmeticError: too hot"):
+    with pytest.raises(rf.RunError, match="The learner raised ArithmeticError: too hot"):
         learn(primal=Raising, path=tmp_path / "a.rfrun", episodes=10_000)
     assert len(read(tmp_path / "a.rfrun").columns["k"]) >= 3
 
 
 def test_a_policy_that_holds_code_is_refused_before_the_first_round(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="Got a function in"):
+    with pytest.raises(rf.InvalidInput, match="Got a function in"):
         learn(primal=WithCode, path=tmp_path / "a.rfrun")
 
 
@@ -220,13 +220,13 @@ def test_ctrl_c_saves_the_run_and_ends_the_learner(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "sentence"),
     [
-        ({"problem": "grid-v0", "settings": None}, InvalidInput, "played step by step"),
-        ({"delay": 2}, InvalidInput, "at a rate or with a delay"),
-        ({"rate": None, "max_staleness": 3}, InvalidInput, "needs a 'rate'"),
-        ({"rate": -1.0}, InvalidInput, "'rate'"),
-        ({"rate": "own"}, InvalidInput, "states no rate of its own"),
-        ({"max_staleness": 0}, InvalidInput, "max_staleness"),
-        ({"learner": "moon"}, UnknownName, "no learner 'moon'"),
+        ({"problem": "grid-v0", "settings": None}, rf.InvalidInput, "played step by step"),
+        ({"delay": 2}, rf.InvalidInput, "at a rate or with a delay"),
+        ({"rate": None, "max_staleness": 3}, rf.InvalidInput, "needs a 'rate'"),
+        ({"rate": -1.0}, rf.InvalidInput, "'rate'"),
+        ({"rate": "own"}, rf.InvalidInput, "states no rate of its own"),
+        ({"max_staleness": 0}, rf.InvalidInput, "max_staleness"),
+        ({"learner": "moon"}, rf.UnknownName, "no learner 'moon'"),
     ],
     ids=["not-stepped", "delay", "no-rate", "negative", "own", "staleness", "learner"],
 )
@@ -242,6 +242,6 @@ def test_a_player_that_no_other_process_can_import_is_refused(tmp_path: Path) ->
     class Local(Quick):
         name = "local"
 
-    with pytest.raises(InvalidInput, match="put it into a module of its own"):
+    with pytest.raises(rf.InvalidInput, match="put it into a module of its own"):
         learn(primal=Local, path=tmp_path / "a.rfrun")
     assert not (tmp_path / "a.rfrun").exists()

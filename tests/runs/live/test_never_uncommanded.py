@@ -12,7 +12,6 @@ from tests.runs.live.test_live import learn, replayed
 
 import resetfree as rf
 from resetfree.core.errors import Notice
-from resetfree.problems.paced import Deadlines
 from resetfree.problems.remote.packets import ANSWERS
 from resetfree.runs.live.acting import _Acting
 
@@ -66,7 +65,7 @@ def test_while_acting_waits_for_a_slow_learner_the_safe_action_is_commanded_and_
                 problem,
                 Mortal(slow=SLOW),
                 path=tmp_path / "a.rfrun",
-                rate=Deadlines(RATE, safe=1),
+                rate=rf.Deadlines(RATE, safe=1),
                 max_staleness=1,
                 episodes=8,
                 progress=lambda game, this: firsts.append(int(this.episode.actions[0])),

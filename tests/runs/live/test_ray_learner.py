@@ -25,7 +25,7 @@ from tests.runs.live.quick_players import Mortal, Raising, Stalling
 from tests.runs.live.test_live import ROOT, children, learn, replayed, until
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput, Notice, RunError
+from resetfree.core.errors import Notice
 from resetfree.runs.file.ledger import read
 from resetfree.show.cli import main
 
@@ -207,11 +207,11 @@ def test_what_the_cluster_does_not_have_and_what_a_player_raises_end_the_run_wit
 ) -> None:
     many = dataclasses.replace(cluster.learner, gpus=4.0)
     with pytest.raises(
-        InvalidInput, match=r"needs 1 CPU, 4 GPU, and the Ray cluster at '127\.0\.0\.10:\d+' has 0 GPU in all"
+        rf.InvalidInput, match=r"needs 1 CPU, 4 GPU, and the Ray cluster at '127\.0\.0\.10:\d+' has 0 GPU in all"
     ):
         learn(path=tmp_path / "a.rfrun", learner=many)
     assert list(tmp_path.iterdir()) == []
-    with pytest.raises(RunError, match="The learner raised ArithmeticError: too hot"):
+    with pytest.raises(rf.RunError, match="The learner raised ArithmeticError: too hot"):
         learn(primal=Raising, path=tmp_path / "a.rfrun", learner=cluster.learner, episodes=10_000)
     assert len(read(tmp_path / "a.rfrun").columns["k"]) >= 3
 

@@ -17,14 +17,12 @@ from tests.runs.live.quick_players import Quick, Raising
 from tests.runs.live.test_live import OPTIONS, PROBLEM, learn, replayed
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput, RunError, UnknownName
 from resetfree.core.plain_tree import decode, encode
 from resetfree.problems.contract import State
 from resetfree.runs.file import runfile
 from resetfree.runs.live import acting, learner_location, remote_learner
 from resetfree.runs.live.assignment import Assignment
 from resetfree.runs.live.learner import Learner
-from resetfree.runs.live.learner_location import RayLearner
 from resetfree.runs.live.remote_learner import (
     MOVES,
     ROUNDS,
@@ -160,7 +158,7 @@ def test_a_copy_takes_every_round_once_and_nothing_after_a_gap(
 def test_a_part_that_names_another_table_is_refused(played: Path, tmp_path: Path) -> None:
     with (
         mirrored(played, tmp_path / "b.rfrun") as mirror,
-        pytest.raises(InvalidInput, match="rows of one of its tables"),
+        pytest.raises(rf.InvalidInput, match="rows of one of its tables"),
     ):
         mirror.begin(mirror.parts + 1, encode({"table": "problem", "rows": [[0, np.zeros(3, np.uint8)]]}))
 
@@ -256,22 +254,22 @@ def test_what_a_killed_learner_left_is_removed_by_the_next(tmp_path: Path, monke
 
 def test_places_are_parsed_and_what_is_wrong_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
-    assert RayLearner.parse("ray").cluster == "10.0.0.1:6379"
-    assert RayLearner.parse("ray:auto").cluster == "auto"
-    assert RayLearner.parse("ray:local").cluster is None
-    assert RayLearner.parse("ray://head:10001", {"gpus": 1}) == RayLearner("ray://head:10001", gpus=1)
+    assert rf.RayLearner.parse("ray").cluster == "10.0.0.1:6379"
+    assert rf.RayLearner.parse("ray:auto").cluster == "auto"
+    assert rf.RayLearner.parse("ray:local").cluster is None
+    assert rf.RayLearner.parse("ray://head:10001", {"gpus": 1}) == rf.RayLearner("ray://head:10001", gpus=1)
     monkeypatch.delenv("RAY_ADDRESS")
-    assert RayLearner.parse("ray").cluster is None
+    assert rf.RayLearner.parse("ray").cluster is None
     for text, settings in (("ray:", {}), ("ray", {"gpus": -1}), ("ray", {"priority": "high"})):
-        with pytest.raises(InvalidInput):
-            RayLearner.parse(text, settings)
-    with pytest.raises(UnknownName, match="Did you mean 'gpus'"):
-        RayLearner.parse("ray", {"gpu": 1})
+        with pytest.raises(rf.InvalidInput):
+            rf.RayLearner.parse(text, settings)
+    with pytest.raises(rf.UnknownName, match="Did you mean 'gpus'"):
+        rf.RayLearner.parse("ray", {"gpu": 1})
 
 
 def test_ray_that_is_not_installed_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(learner_location, "find_spec", lambda name: None)
-    with pytest.raises(InvalidInput, match="needs Ray: install resetfree with the extra 'ray'"):
+    with pytest.raises(rf.InvalidInput, match="needs Ray: install resetfree with the extra 'ray'"):
         learn(path=tmp_path / "a.rfrun", learner="ray")
     assert list(tmp_path.iterdir()) == []
 
@@ -279,10 +277,10 @@ def test_ray_that_is_not_installed_is_one_sentence(tmp_path: Path, monkeypatch: 
 @pytest.mark.parametrize(
     ("more", "error", "sentence"),
     [
-        ({"rate": None, "learner": "ray"}, InvalidInput, "The learner 'ray' needs a 'rate'"),
-        ({"rate": None, "learner": RayLearner("auto")}, InvalidInput, "The learner 'ray' needs a 'rate'"),
-        ({"learner": "ray:127.0.0.10:1"}, RunError, "at '127.0.0.10:1' cannot be reached: Connection refused"),
-        ({"learner": "rays"}, UnknownName, "Did you mean 'ray'"),
+        ({"rate": None, "learner": "ray"}, rf.InvalidInput, "The learner 'ray' needs a 'rate'"),
+        ({"rate": None, "learner": rf.RayLearner("auto")}, rf.InvalidInput, "The learner 'ray' needs a 'rate'"),
+        ({"learner": "ray:127.0.0.10:1"}, rf.RunError, "at '127.0.0.10:1' cannot be reached: Connection refused"),
+        ({"learner": "rays"}, rf.UnknownName, "Did you mean 'ray'"),
     ],
     ids=["no-rate", "no-rate-object", "refused", "misspelt"],
 )

@@ -15,8 +15,7 @@ from tests.runs.live.quick_players import Quick
 from tests.runs.live.test_live import learn, replayed
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput, Notice
-from resetfree.game.contract import Plan
+from resetfree.core.errors import Notice
 from resetfree.game.delayed import HeldPlan
 from resetfree.runs.file.ledger import read
 from resetfree.runs.live import threads as callback_thread
@@ -31,7 +30,7 @@ def board(tmp_path: Path) -> Iterator[Board]:
 
 
 def plan(number: int) -> HeldPlan:
-    return HeldPlan.of(number, 0.5, Plan(np.full((100, 100), float(number)), 1.0, 0.25))
+    return HeldPlan.of(number, 0.5, rf.Plan(np.full((100, 100), float(number)), 1.0, 0.25))
 
 
 def until(true: Callable[[], bool]) -> None:
@@ -61,7 +60,7 @@ def test_what_is_no_plan_is_raised_where_the_run_is_played(board: Board) -> None
     with PlanReader(board, {}) as reader:
         board.post(b"no plan")
         until(lambda: reader._failure is not None)
-        with pytest.raises(InvalidInput, match="The bytes of a plan"):
+        with pytest.raises(rf.InvalidInput, match="The bytes of a plan"):
             reader.check()
         assert reader.newest is None
 
@@ -163,5 +162,5 @@ def test_a_run_that_stands_still_is_noticed_and_put_back_if_it_may_ask(tmp_path:
     np.testing.assert_array_equal(run.columns["s1"][k], np.full(4, 0.5))
     assert run.columns["reward"][k] > 20  # it earns again
     replayed(run, problem)
-    with pytest.raises(InvalidInput, match="with a delay"):
+    with pytest.raises(rf.InvalidInput, match="with a delay"):
         rf.learn("gym:CartPole-v1", ask=ask, delay=1)

@@ -16,9 +16,7 @@ import pytest
 from tensorboardX.proto.event_pb2 import Event
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput, RunError
 from resetfree.problems.world import find_world
-from resetfree.runs.learn import Stopped
 from resetfree.runs.tracking import TensorBoard, marked, track_columns, tracked
 from resetfree.runs.tracking.tracker import PER_DECADE, ROUND, best_values
 from resetfree.show.cli import main
@@ -79,7 +77,7 @@ def test_a_resumed_run_shows_every_point_once(tmp_path: Path) -> None:
         if n == 70:
             raise KeyboardInterrupt
 
-    with pytest.raises(Stopped), tracked(stop, folder, find_world("grid-v0"), 200) as progress:
+    with pytest.raises(rf.Stopped), tracked(stop, folder, find_world("grid-v0"), 200) as progress:
         rf.learn("grid-v0", "linear-ucb", episodes=200, path=file, progress=progress)
     late = TensorBoard(folder)  # what a session that was killed wrote after its checkpoint
     late.write(90, {"lam": -1.0})
@@ -100,12 +98,12 @@ def test_what_is_played_again_is_hidden_before_the_next_point(tmp_path: Path) ->
 
         return stop
 
-    with pytest.raises(Stopped), tracked(stop_at(last + 1), folder, find_world("grid-v0"), 2000) as progress:
+    with pytest.raises(rf.Stopped), tracked(stop_at(last + 1), folder, find_world("grid-v0"), 2000) as progress:
         rf.learn("grid-v0", "uniform", episodes=2000, path=file, progress=progress)
     late = TensorBoard(folder)
     late.write(1500, {"reward": -1.0})
     late.close()
-    with pytest.raises(Stopped), tracked(stop_at(last + 2), folder, find_world("grid-v0"), 2000, file) as progress:
+    with pytest.raises(rf.Stopped), tracked(stop_at(last + 2), folder, find_world("grid-v0"), 2000, file) as progress:
         rf.learn("grid-v0", "uniform", episodes=2000, path=file, progress=progress, resume=True)
     assert max(scalars(folder)["reward"]) == last
 
@@ -142,7 +140,7 @@ def test_a_run_that_is_refused_leaves_no_curves(
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="The TensorBoard folder '/dev/null/tb' cannot be written"):
+    with pytest.raises(rf.RunError, match="The TensorBoard folder '/dev/null/tb' cannot be written"):
         TensorBoard(Path("/dev/null/tb"))
 
 
@@ -201,7 +199,7 @@ def test_without_its_client_a_dashboard_names_the_extra(tmp_path: Path, monkeypa
         (rf.ToMlflow(tmp_path), "mlflow"),
         (rf.ToTensorBoard(tmp_path), "tensorboard"),
     ):
-        with pytest.raises(InvalidInput, match=f"the extra '{extra}'"):
+        with pytest.raises(rf.InvalidInput, match=f"the extra '{extra}'"):
             rf.learn("grid-v0", episodes=5, path=tmp_path / "b.rfrun", callbacks=[callback])
         assert not (tmp_path / "b.rfrun").exists()  # refused before the first round
 
@@ -254,5 +252,5 @@ def test_mlflow_has_the_run_in_its_own_file(tmp_path: Path) -> None:
     assert sorted(one.data.params["resumed_after"] for one in found) == ["0", "11"]
     points = [point for one in found for point in client.get_metric_history(one.info.run_id, "regret")]
     assert_curve({point.step: point.value for point in points}, run.regret)
-    with pytest.raises(RunError, match="MLflow cannot be used at"):
+    with pytest.raises(rf.RunError, match="MLflow cannot be used at"):
         rf.learn("grid-v0", episodes=3, callbacks=[rf.ToMlflow("nowhere://x")])

@@ -24,7 +24,6 @@ import matplotlib.pyplot  # noqa: F401 (drawing commands would load it in every 
 import numpy as np
 
 import resetfree as rf
-from resetfree.core.errors import ResetFreeError
 from resetfree.show.cli import main
 
 GRACE = 60  # seconds in which what was stopped must have ended
@@ -36,7 +35,7 @@ def call(source: str, values: list[str]) -> int:
     for value in values:
         try:
             exec(source.format(value), {"rf": rf, "np": np, "Path": Path})
-        except ResetFreeError as error:
+        except rf.ResetFreeError as error:
             if "\n" in str(error) or not str(error):
                 wrong += 1
                 print(f"{value}: not a sentence: {error}", file=sys.stderr)

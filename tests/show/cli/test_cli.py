@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from tests.show.cli.commands import refused, run, run_json
 
-from resetfree import make, problems
+import resetfree as rf
 from resetfree.players.tabular.nonepisodic import live
 from resetfree.problems.features import discover, make_features
 
@@ -63,9 +63,9 @@ def test_an_interrupt_that_a_library_answers_with_an_error_is_an_interrupt(
 
 def test_list_shows_every_problem(capsys: pytest.CaptureFixture[str]) -> None:
     data = run_json(capsys, "list", "problems")
-    assert [row["id"] for row in data["problems"]] == list(problems())
+    assert [row["id"] for row in data["problems"]] == list(rf.problems())
     _, out, _ = run(capsys, "list")
-    assert all(id in out for id in problems())
+    assert all(id in out for id in rf.problems())
 
 
 def test_list_shows_every_feature_map(capsys: pytest.CaptureFixture[str]) -> None:
@@ -79,7 +79,7 @@ def test_list_shows_every_feature_map(capsys: pytest.CaptureFixture[str]) -> Non
     assert all(name in out for name in discover())
 
 
-@pytest.mark.parametrize("id", sorted(problems()))
+@pytest.mark.parametrize("id", sorted(rf.problems()))
 def test_solve_works_on_every_problem(capsys: pytest.CaptureFixture[str], id: str) -> None:
     data = run_json(capsys, "solve", id)
     assert data["problem"] == id
@@ -123,7 +123,7 @@ def test_check_accepts_rejects_and_names_the_state(capsys: pytest.CaptureFixture
     assert run_json(capsys, "check", "random-linear-v0")["holds"]
     data = run_json(capsys, "check", "footnote-v0")
     assert not data["holds"]
-    assert data["findings"][0]["witness"] == make("footnote-v0").state_names.index("bad")
+    assert data["findings"][0]["witness"] == rf.make("footnote-v0").state_names.index("bad")
     status, out, _ = run(capsys, "check", "footnote-v0", "--strict")
     assert status == 1
     assert "bad" in out
@@ -230,7 +230,7 @@ def test_a_continuum_is_played_certified_replayed_and_reported(
 def test_nonepisodic_says_what_the_life_was(capsys: pytest.CaptureFixture[str]) -> None:
     words = ("nonepisodic", "grid-v0", "--steps", "3000", "--seed", "4", "--set", "slip=0.1")
     said = run_json(capsys, *words)
-    life = live(make("grid-v0", slip=0.1), 3000, seed=4)
+    life = live(rf.make("grid-v0", slip=0.1), 3000, seed=4)
     assert said["resets"] == life.resets <= life.bound == said["most_resets"]
     assert said["reward"] == life.rewards.sum()
     assert said["regret"] == pytest.approx(3000 * said["best_average_reward"] - said["reward"])

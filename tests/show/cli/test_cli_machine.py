@@ -21,7 +21,7 @@ import pytest
 from tests.show.cli.commands import refused, run, run_json
 from tests.show.studio.serving import until
 
-from resetfree.core.errors import InvalidInput
+import resetfree as rf
 from resetfree.problems.machines import cart_pole
 from resetfree.problems.operators.lever import LeverKey, pull
 from resetfree.problems.remote.machine_client import MachineClient
@@ -247,9 +247,9 @@ def test_a_key_replaces_nothing_but_a_key(tmp_path: Path, capsys: pytest.Capture
     assert not file.exists()
     for text in ("", "{}", '{"url": "x", "token": "y"}', '{"url": "udp://x", "token": "' + "0" * 32 + '"}', "[" * 9000):
         file.write_text(text)
-        with pytest.raises(InvalidInput):
+        with pytest.raises(rf.InvalidInput):
             LeverKey.read(file)
-    with pytest.raises(InvalidInput, match="cannot be read"):
+    with pytest.raises(rf.InvalidInput, match="cannot be read"):
         LeverKey.read(tmp_path / "none")
 
 

@@ -19,11 +19,9 @@ from rich.console import Console
 from tests.show.cli import commands
 
 import resetfree as rf
-from resetfree.core.errors import RunError
 from resetfree.core.interrupts import STOPPING
 from resetfree.core.readable import number
 from resetfree.players import discover
-from resetfree.problems.action_spaces import Choices
 from resetfree.runs.file.ledger import read
 from resetfree.show.cli import main
 from resetfree.show.cli.progress import Display
@@ -134,7 +132,7 @@ def test_every_player_is_listed_and_can_be_run(capsys: pytest.CaptureFixture[str
         for name, player in discover(role).items():
             words: tuple[str, ...] = ("grid-v0", f"--{role}", name, "--episodes", "4", "--out", f"{name}.rfrun")
             if player.vectors_only:
-                vectors = ("continuous-linear-v0",) if Choices in player.action_spaces else ("gym:Pendulum-v1", *BOX)
+                vectors = ("continuous-linear-v0",) if rf.Choices in player.action_spaces else ("gym:Pendulum-v1", *BOX)
                 words = (*vectors, "--dual", "constant-penalty", "--set", "dual.C=5", *words[1:])
             assert run_json(capsys, *words)[role] == name
     assert main(["list", "players"]) == 0
@@ -267,9 +265,9 @@ def test_others_read_nobody_else_writes_and_ctrl_c_saves(capsys: pytest.CaptureF
     try:
         wait_for(path, process, 1)
         seen = rf.load(path)
-        with pytest.raises(RunError, match="is being written by another process"):
+        with pytest.raises(rf.RunError, match="is being written by another process"):
             rf.learn("grid-v0", "uniform", episodes=60_000, path=path, resume=True)
-        with pytest.raises(RunError, match="is being written by another process"):
+        with pytest.raises(rf.RunError, match="is being written by another process"):
             rf.learn("grid-v0", "uniform", episodes=60_000, path=path, overwrite=True)
     finally:
         process.send_signal(signal.SIGINT)

@@ -15,7 +15,6 @@ from rich.console import Console
 from tests.show.cli.commands import run, run_json
 
 import resetfree as rf
-from resetfree.core.certificate import Certificate
 from resetfree.problems.contract import Intervention
 from resetfree.show.cli import app, main
 from resetfree.show.cli.certify import verdict
@@ -169,7 +168,10 @@ def test_certify_begins_with_a_summary_then_failures_then_all_claims(
     whole = " ".join(run(capsys, "certify", file, "--all")[1].split())
     assert all(c.claim in whole for c in claims)
     assert run_json(capsys, "certify", file, "--all") == data
-    missed = [Certificate("it is quick", 2.0, 1.0, status="tuned", why="a guess"), Certificate("it is safe", 3.0, 1.0)]
+    missed = [
+        rf.Certificate("it is quick", 2.0, 1.0, status="tuned", why="a guess"),
+        rf.Certificate("it is safe", 3.0, 1.0),
+    ]
     monkeypatch.setattr(rf.Run, "certificates", lambda self: [*claims, *missed])
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
@@ -187,4 +189,4 @@ def test_certify_begins_with_a_summary_then_failures_then_all_claims(
 
 
 def test_nothing_proved_is_not_called_a_success() -> None:
-    assert verdict([Certificate.not_applicable("x", "y")]).startswith("Nothing is proved")
+    assert verdict([rf.Certificate.not_applicable("x", "y")]).startswith("Nothing is proved")

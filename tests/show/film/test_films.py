@@ -16,7 +16,6 @@ from PIL import Image, ImageColor
 from tests.show.cli.commands import run, run_json
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput, RunError
 from resetfree.runs.file import runfile
 from resetfree.runs.file.recorded import RecordedRound
 from resetfree.show.report import film_files
@@ -152,7 +151,7 @@ def test_a_file_makes_no_code_run_and_what_did_not_happen_is_not_shown(
     connection.execute("UPDATE spec SET json = json_set(json, '$.seed', 99)")
     connection.commit()
     connection.close()
-    with pytest.raises(RunError, match="Episode 1 of 'gym:CartPole-v1' went another way when it was played again"):
+    with pytest.raises(rf.RunError, match="Episode 1 of 'gym:CartPole-v1' went another way when it was played again"):
         dict(pictures_of(rf.load(copy, "CartPole-v1"), {(1, 1)}))
 
 
@@ -214,7 +213,7 @@ def test_pictures_of_another_run_or_of_a_hostile_file_are_not_shown(cart: Path, 
     assert kept_frames(other) is None
     for content in (b"", b"PK\x05\x06" + bytes(18), beside(cart).read_bytes()[:5000]):
         beside(other).write_bytes(content)
-        with pytest.raises(RunError, match="cannot be read"):
+        with pytest.raises(rf.RunError, match="cannot be read"):
             kept_frames(other)
 
 
@@ -233,10 +232,10 @@ def test_a_film_is_bounded_in_frames_and_bytes_and_keeps_falls(tmp_path: Path, m
     assert len(frames_of(tmp_path / "b.gif")) == half.frames < 40
     assert film_files.HELD in [time for _, time in frames_of(tmp_path / "b.gif")]
     monkeypatch.setattr(film_files, "MOST_BYTES", 100)
-    with pytest.raises(InvalidInput, match="larger than"):
+    with pytest.raises(rf.InvalidInput, match="larger than"):
         write_film(noise(20), tmp_path / "c.gif")
     for n in (0, MOST_FRAMES + 1):
-        with pytest.raises(InvalidInput, match="from 1 to 600 frames"):
+        with pytest.raises(rf.InvalidInput, match="from 1 to 600 frames"):
             write_film(noise(n, 2), tmp_path / "c.gif")
     assert not (tmp_path / "c.gif").exists()
 

@@ -17,8 +17,7 @@ from tests.show.report.conftest import EPISODES
 from tests.show.report.reading import Page, read
 
 import resetfree as rf
-from resetfree.core.certificate import Certificate, Status
-from resetfree.core.errors import RunError
+from resetfree.core.certificate import Status
 from resetfree.core.readable import number
 from resetfree.show.report.html import write_report
 from resetfree.show.report.html.groups import collect
@@ -96,7 +95,7 @@ def test_players_come_in_the_same_order_on_each_problem(tmp_path: Path) -> None:
 
 def test_a_tuned_claim_that_is_not_met_is_no_failure() -> None:
     def verdict(status: Status) -> str:
-        return str(_claim([Certificate("it is quick", 2.0, 1.0, status=status)])[1])
+        return str(_claim([rf.Certificate("it is quick", 2.0, 1.0, status=status)])[1])
 
     assert 'class="badge missed">not met<' in verdict("tuned")
     assert 'class="badge bad">fails<' in verdict("proved")
@@ -188,7 +187,7 @@ def test_a_folder_stands_for_the_run_files_in_it(files: Files, tmp_path: Path) -
     (tmp_path / "sweep" / "report.md").write_text("# Sweep")
     assert write_report([tmp_path / "sweep"], tmp_path / "r.html").runs == 2
     (tmp_path / "empty").mkdir()
-    with pytest.raises(RunError, match=r"There is no run file \(\*\.rfrun\) in the folder"):
+    with pytest.raises(rf.RunError, match=r"There is no run file \(\*\.rfrun\) in the folder"):
         write_report([tmp_path / "empty"], tmp_path / "r.html")
 
 

@@ -16,7 +16,6 @@ from tests.show.report.conftest import EPISODES, EVIL, pump
 from tests.show.report.reading import Page, read
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput, RunError
 from resetfree.problems.contract import Intervention
 from resetfree.show.report.html import write_report
 from resetfree.show.report.html.build_report import build
@@ -216,12 +215,12 @@ def test_bad_input_is_one_sentence(capsys: pytest.CaptureFixture[str], files: Fi
 def test_only_reports_are_replaced(files: Files, tmp_path: Path) -> None:
     out = tmp_path / "r.html"
     out.write_text("<!doctype html>\n<html><body>my diary</body></html>")
-    with pytest.raises(InvalidInput, match="not a report"):
+    with pytest.raises(rf.InvalidInput, match="not a report"):
         write_report(files["no_oracle"], out)
     out.unlink()
     write_report(files["no_oracle"], out)
     before = out.read_bytes()
-    with pytest.raises(RunError):
+    with pytest.raises(rf.RunError):
         write_report([tmp_path / "none"], out)
     assert out.read_bytes() == before
     write_report(files["evil"], out)

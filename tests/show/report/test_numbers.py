@@ -14,7 +14,6 @@ from tests.show.report.conftest import EPISODES
 from tests.show.report.reading import Page, read
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput
 from resetfree.players.elimination.rule_elimination import RuleElimination
 from resetfree.problems.factors import Factor, Factors
 from resetfree.runs.file.runfile import connect, read_checkpoint
@@ -382,8 +381,8 @@ def test_players_without_beliefs_have_no_picture() -> None:
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"parts": [[1]], "actions": []}', '{"parts": [], "actions": 3}'])
 def test_factors_of_a_damaged_checkpoint_are_refused(text: str) -> None:
-    with pytest.raises(InvalidInput, match="names and values"):
+    with pytest.raises(rf.InvalidInput, match="names and values"):
         Factors.from_text(text, np.zeros((2, 1), dtype=np.int64), 2)
     good = Factors((Factor("row"),), np.zeros((2, 1), dtype=np.int64))
-    with pytest.raises(InvalidInput, match="names and values"):
+    with pytest.raises(rf.InvalidInput, match="names and values"):
         Factors.from_text(good.text(), good.values, 3)

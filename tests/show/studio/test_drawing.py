@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import resetfree as rf
 from resetfree.problems.finite.safety import safe_sets
 from resetfree.show.studio.catalogue import TEMPLATES, catalogue, check_grid, options_of
-from resetfree.theory.assumptions import close, feasibility, largest_closed_set, reachable_starts
+from resetfree.theory.assumptions import feasibility, largest_closed_set, reachable_starts
 
 
 def test_symbols_mean_what_they_say() -> None:
@@ -97,7 +97,7 @@ def test_the_page_says_what_the_library_says(rows: list[str], slip: float, horiz
     if found["closable"]:
         repaired = check_grid({**grid, "closed": True})
         assert repaired["holds"]
-        assert found["stuck"] == cell[close(mdp).end_reset].tolist()
+        assert found["stuck"] == cell[rf.close(mdp).end_reset].tolist()
     else:
         within = largest_closed_set(mdp)
         assert not (mdp.start[within].any() and mdp.restart[0][within].any())

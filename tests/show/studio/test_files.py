@@ -14,7 +14,6 @@ import pytest
 from tests.show.studio.serving import until
 
 import resetfree as rf
-from resetfree.problems.operators import OperatorReset
 from resetfree.show.studio import limits
 from resetfree.show.studio.files import RunFolder
 from resetfree.show.studio.following import Following
@@ -181,7 +180,7 @@ def test_an_address_file_can_only_name_loopback(folder: RunFolder, said: Any) ->
 
 def test_a_request_of_a_run_that_is_followed_is_shown_and_answered(folder: RunFolder) -> None:
     path = folder.path / "hand.rfrun"
-    operator = OperatorReset(by="http", address=path.with_name("hand.rfrun.operator.json"))
+    operator = rf.OperatorReset(by="http", address=path.with_name("hand.rfrun.operator.json"))
     done: list[rf.Run] = []
 
     def play() -> None:

@@ -14,7 +14,6 @@ from tests.show.studio.test_browser import begin, episode, open_page, page
 
 import resetfree as rf
 from resetfree.runs.file import runfile
-from resetfree.runs.result import Run
 from resetfree.show.report import film_files
 from resetfree.show.studio.frames import History, read_past, scene_of, sought
 from resetfree.show.studio.lanes import HISTORY
@@ -30,7 +29,7 @@ LONGER = 240_000  # milliseconds: another process has to start, and to make some
 
 
 @pytest.fixture(scope="module")
-def race(studio: Served) -> list[Run]:
+def race(studio: Served) -> list[rf.Run]:
     """A game of two lanes, as the studio writes it."""
     options = {"rows": ROWS, "slip": 0.1, "horizon": 12}
     players = zip(SIDES, ("support-elimination", "uniform"), strict=True)
@@ -40,7 +39,7 @@ def race(studio: Served) -> list[Run]:
     return [rf.load(path) for path in files.values()]
 
 
-def states(run: Run, k: int) -> list[int]:
+def states(run: rf.Run, k: int) -> list[int]:
     assert run.path is not None
     with runfile.reading(run.path) as connection:
         (found,) = runfile.read_played(connection, run.path, k, k)
@@ -53,7 +52,7 @@ def path_on_page(page: Page, lane: str) -> list[tuple[float, float]]:
     return [a for a, b in pairwise([*points, (-1.0, -1.0)]) if a != b]
 
 
-def path_on_record(run: Run, k: int) -> list[tuple[float, float]]:
+def path_on_record(run: rf.Run, k: int) -> list[tuple[float, float]]:
     assert run.mdp is not None
     assert run.mdp.layout is not None
     columns = run.mdp.layout.n_cols
@@ -62,7 +61,7 @@ def path_on_record(run: Run, k: int) -> list[tuple[float, float]]:
     return [a for a, b in pairwise([*points, (-1.0, -1.0)]) if a != b]
 
 
-def falls(run: Run) -> list[int]:
+def falls(run: rf.Run) -> list[int]:
     return [int(k) for k in run.columns["k"][run.columns["reset"]]]
 
 
@@ -75,7 +74,7 @@ def slide(page: Page, k: int) -> None:
     )
 
 
-def test_any_episode_is_drawn_again_from_the_record(page: Page, studio: Served, race: list[Run]) -> None:
+def test_any_episode_is_drawn_again_from_the_record(page: Page, studio: Served, race: list[rf.Run]) -> None:
     open_page(page, studio, "#run=race")
     page.wait_for_selector("#past:not([hidden])")
     assert page.inner_text("#scrub-shown") == "newest"
@@ -124,7 +123,9 @@ def test_episodes_of_a_game_that_is_played_are_there_before_they_are_saved(page:
     page.wait_for_selector(".lane.a .badge.stopped")
 
 
-def test_the_game_is_saved_as_a_film_of_both_lanes(page: Page, studio: Served, race: list[Run], tmp_path: Path) -> None:
+def test_the_game_is_saved_as_a_film_of_both_lanes(
+    page: Page, studio: Served, race: list[rf.Run], tmp_path: Path
+) -> None:
     open_page(page, studio, "#run=race")
     with page.expect_download(timeout=LONGER) as got:
         page.click("#get-film")
@@ -142,7 +143,7 @@ def test_the_game_is_saved_as_a_film_of_both_lanes(page: Page, studio: Served, r
         film_game([rf.learn("thresholds-v0", "uniform", episodes=3)] * 2, tmp_path / "none.gif")
 
 
-def test_the_report_opens_in_a_tab_that_cannot_reach_the_studio(page: Page, studio: Served, race: list[Run]) -> None:
+def test_the_report_opens_in_a_tab_that_cannot_reach_the_studio(page: Page, studio: Served, race: list[rf.Run]) -> None:
     open_page(page, studio, "#run=race")
     with page.context.expect_page(timeout=LONGER) as got:
         page.click("#get-report")
@@ -170,7 +171,7 @@ def test_the_report_opens_in_a_tab_that_cannot_reach_the_studio(page: Page, stud
     tab.close()
 
 
-def test_an_episode_is_asked_for_in_words_that_are_checked(studio: Served, race: list[Run]) -> None:
+def test_an_episode_is_asked_for_in_words_that_are_checked(studio: Served, race: list[rf.Run]) -> None:
     for words, sentence in {
         "k=0": "'k' of the request must be an integer from 1 to 80. Got 0 instead.",
         "k=81": "from 1 to 80",
@@ -184,7 +185,7 @@ def test_an_episode_is_asked_for_in_words_that_are_checked(studio: Served, race:
     assert studio.ask("GET", "/report/guessed")[:2] == (404, b"This report is gone: press Report in the studio again.")
 
 
-def test_falls_reward_and_steps_are_those_of_the_run(race: list[Run]) -> None:
+def test_falls_reward_and_steps_are_those_of_the_run(race: list[rf.Run]) -> None:
     run = race[1]
     history, c = History(scene_of(run.spec)), run.columns
     for row in zip(*(c[name] for name in HISTORY), strict=True):

@@ -15,7 +15,6 @@ import pytest
 from tests.show.studio.serving import GRID, until
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput, UnknownName
 from resetfree.show.cli.run_summary import summary
 from resetfree.show.studio import limits
 from resetfree.show.studio.catalogue import catalogue, check_grid, options_of, problem_options
@@ -313,9 +312,9 @@ def asking_game(**more: Any) -> dict[str, Any]:
 @pytest.mark.filterwarnings("ignore::resetfree.core.errors.Notice")
 def test_a_game_by_hand_may_ask_when_it_is_stuck(tmp_path: Path) -> None:
     sessions = Sessions(RunFolder(tmp_path))
-    with pytest.raises(InvalidInput, match="Make help an action of it"):
+    with pytest.raises(rf.InvalidInput, match="Make help an action of it"):
         sessions.start(asking_game(ask="when-stuck"))  # nobody is there to ask
-    with pytest.raises(InvalidInput, match="'ask'"):
+    with pytest.raises(rf.InvalidInput, match="'ask'"):
         sessions.start(asking_game(by_hand=True, ask="often"))
     session = sessions.start(asking_game(by_hand=True, ask="when-stuck"))
     (lane,), whys = session.lanes, []
@@ -356,13 +355,13 @@ def test_a_run_that_is_followed_shows_its_goals(tmp_path: Path) -> None:
 def test_asking_at_a_price_is_an_option_of_every_problem() -> None:
     assert all(one["options"][-1]["name"] == "help" for one in catalogue()["problems"].values())
     assert problem_options("pits-v0", {"help": 0.5}) == {"help": 0.5}
-    with pytest.raises(UnknownName, match="Did you mean 'help'"):
+    with pytest.raises(rf.UnknownName, match="Did you mean 'help'"):
         problem_options("pits-v0", {"hlep": 0.5})
     broken = {"rows": ["SX", "X."], "slip": 0.1}
     assert not check_grid(broken)["holds"]
     assert check_grid({**broken, "help": 0.5})["holds"]  # whoever may ask is never lost
     assert "help" not in options_of(broken)
-    with pytest.raises(InvalidInput, match="'help'"):
+    with pytest.raises(rf.InvalidInput, match="'help'"):
         options_of({**broken, "help": -1})
 
 

@@ -11,12 +11,11 @@ import pytest
 from tests.studies.batched.same_rounds import assert_same_rounds
 
 import resetfree as rf
-from resetfree.game.contract import DualPlayer, Plan, PrimalPlayer, Round
 from resetfree.players import discover
 from resetfree.players.batched import BatchedForm, has_batched_form
 from resetfree.players.batched.passes import BatchedPlan, backward, exact_at
 from resetfree.players.linear.linear_ucb import LinearUCB
-from resetfree.problems.contract import Problem, State
+from resetfree.problems.contract import State
 from resetfree.studies.engines.batched import faster_engine, play_batch
 
 
@@ -29,26 +28,26 @@ class Weights:
 
 
 @dataclass(frozen=True)
-class Leaning(PrimalPlayer[Weights]):
+class Leaning(rf.PrimalPlayer[Weights]):
     """Takes the first action with probability `lean`, and more often after each reset; else any."""
 
     name: ClassVar[str] = "leaning"
     lean: float = 0.3
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> Weights:
+    def init(self, problem: rf.Problem, episodes: int, seed: int) -> Weights:
         return Weights(np.zeros((problem.horizon, problem.n_states or 0, problem.n_actions)), 0)
 
-    def plan(self, state: Weights, s1: State, lam: float) -> Plan:
+    def plan(self, state: Weights, s1: State, lam: float) -> rf.Plan:
         lean = 1.0 - (1.0 - self.lean) / (1.0 + state.resets)
         policy = np.full_like(state.policy, (1.0 - lean) / state.policy.shape[2])
         policy[:, :, 0] += lean
-        return Plan(policy, 0.0, 0.0, lam)
+        return rf.Plan(policy, 0.0, 0.0, lam)
 
-    def update(self, state: Weights, round: Round) -> Weights:
+    def update(self, state: Weights, round: rf.Round) -> Weights:
         state.resets += round.episode.reset
         return state
 
-    def batched_form(self, problem: Problem, episodes: int) -> BatchedForm:
+    def batched_form(self, problem: rf.Problem, episodes: int) -> BatchedForm:
         return BatchedForm(LeaningProgram(), {"lean": self.lean})
 
 
@@ -84,23 +83,23 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Rising(DualPlayer[Seen]):
+class Rising(rf.DualPlayer[Seen]):
     """A multiplier that rises by `slope` in every round."""
 
     name: ClassVar[str] = "rising"
     slope: float = 0.5
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> Seen:
+    def init(self, problem: rf.Problem, episodes: int, seed: int) -> Seen:
         return Seen(0)
 
-    def multiplier(self, state: Seen, s1: State, ask: Callable[[float], Plan]) -> float:
+    def multiplier(self, state: Seen, s1: State, ask: Callable[[float], rf.Plan]) -> float:
         return self.slope * state.n
 
-    def update(self, state: Seen, round: Round) -> Seen:
+    def update(self, state: Seen, round: rf.Round) -> Seen:
         state.n += 1
         return state
 
-    def batched_form(self, problem: Problem, episodes: int) -> BatchedForm:
+    def batched_form(self, problem: rf.Problem, episodes: int) -> BatchedForm:
         return BatchedForm(RisingProgram(), {"slope": self.slope})
 
 

@@ -11,12 +11,11 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from resetfree.core.errors import InvalidInput, RunError, UnknownName
+import resetfree as rf
 from resetfree.players.method import Method, Setting, penalised
 from resetfree.players.tabular.references import Uniform
 from resetfree.problems.blueprint import fingerprint
 from resetfree.problems.finite.mdp import FiniteProblem
-from resetfree.runs.learn import learn
 from resetfree.studies.engines.runner import Stop, StudyStopped
 from resetfree.studies.statistics import Interval, interval
 from resetfree.studies.suites import suite as suites
@@ -105,9 +104,9 @@ def test_suites_have_the_problems_and_seeds_they_should() -> None:
         assert {case.reported[0].id for case in suite.cases} == wanted
         assert suite.seeds >= (2 if suite.name == "smoke" else 20)
     assert {case.label: case.episodes for case in SUITES["full"].cases}["pits-v0"] == 20_000
-    with pytest.raises(UnknownName, match="no suite 'smal'"):
+    with pytest.raises(rf.UnknownName, match="no suite 'smal'"):
         find_suite("smal")
-    with pytest.raises(UnknownName, match="Did you mean 'grid-v0'"):
+    with pytest.raises(rf.UnknownName, match="Did you mean 'grid-v0'"):
         find_suite("small", ["grid-v1"])
 
 
@@ -152,7 +151,7 @@ def test_a_player_says_its_own_lines(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         assert [[o.status for o in p.outcomes] for p in played] == [["done", "done"]] * 2
         found["dual"] = {"other": Patient}
         methods.cache_clear()
-        with pytest.raises(InvalidInput, match="'patient' twice"):
+        with pytest.raises(rf.InvalidInput, match="'patient' twice"):
             methods()
     finally:
         methods.cache_clear()
@@ -165,7 +164,7 @@ def test_a_player_says_its_own_lines(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 def test_a_trial_says_what_learn_says(pooled: bool) -> None:
     outcome = run_trial(trial(pooled=pooled))
     primal, dual, feedback = methods()["algorithm 1"].build(Setting(ground(GRID).bound, 0.1, pooled))
-    run = learn("grid-v0", primal, dual, episodes=40, seed=3, feedback=feedback)
+    run = rf.learn("grid-v0", primal, dual, episodes=40, seed=3, feedback=feedback)
     assert outcome.status == "done"
     assert outcome.regret == pytest.approx(run.regret[-1], rel=1e-12)
     assert outcome.resets == pytest.approx(run.resets[-1], rel=1e-12)
@@ -344,29 +343,29 @@ def test_processes_say_the_same_as_one(tmp_path: Path) -> None:
 def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "notes"
     file.write_text("dear diary\n")
-    with pytest.raises(RunError, match="holds no results of bench"):
+    with pytest.raises(rf.RunError, match="holds no results of bench"):
         Results(file, "smoke")
     assert file.read_text() == "dear diary\n"
     Results(file, "smoke", overwrite=True).close()
-    with pytest.raises(RunError, match="results of suite 'smoke', not of 'small'"):
+    with pytest.raises(rf.RunError, match="results of suite 'smoke', not of 'small'"):
         Results(file, "small")
     lines = file.read_text()
     file.write_text(lines + "damaged\n" + lines)
-    with pytest.raises(RunError, match="Line 2 of the results file"):
+    with pytest.raises(rf.RunError, match="Line 2 of the results file"):
         Results(file, "smoke")
-    with pytest.raises(RunError, match="cannot be written"):
+    with pytest.raises(rf.RunError, match="cannot be written"):
         Results(Path("/dev/null/r.jsonl"), "smoke")
 
 
 def test_one_process_writes_at_a_time(tmp_path: Path) -> None:
     with (
         Results(tmp_path / "r", "smoke") as results,
-        pytest.raises(RunError, match="is being written by another process"),
+        pytest.raises(rf.RunError, match="is being written by another process"),
     ):
         Results(results.path, "smoke")
     with Results(tmp_path / "r", "smoke") as results:
         results.add(trial(), Measured("done"))
-        with pytest.raises(RunError, match="kept once"):
+        with pytest.raises(rf.RunError, match="kept once"):
             results.add(trial(), Measured("done"))
 
 

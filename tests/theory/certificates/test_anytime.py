@@ -14,8 +14,6 @@ from scipy.stats import poisson
 
 import resetfree as rf
 from resetfree.core.arrays import Floats
-from resetfree.core.certificate import Certificate
-from resetfree.core.errors import InvalidInput
 from resetfree.players import discover
 from resetfree.theory import certificates
 from resetfree.theory.certificates import RATES, certify
@@ -178,7 +176,7 @@ def test_regret_from_below() -> None:
     ],
 )
 def test_what_they_must_be_given(bad: Callable[[], object]) -> None:
-    with pytest.raises(InvalidInput, match="must"):
+    with pytest.raises(rf.InvalidInput, match="must"):
         bad()
 
 
@@ -198,8 +196,8 @@ def garbage(run: rf.Run, seed: int) -> rf.Run:
     return dataclasses.replace(run, columns={**run.columns, **drawn})
 
 
-def by_claim(found: list[list[Certificate]]) -> dict[str, list[Certificate]]:
-    result: dict[str, list[Certificate]] = {}
+def by_claim(found: list[list[rf.Certificate]]) -> dict[str, list[rf.Certificate]]:
+    result: dict[str, list[rf.Certificate]] = {}
     for claims in found:
         for c in claims:
             result.setdefault(c.claim, []).append(c)
@@ -248,11 +246,11 @@ def test_of_a_run_only_identities_hold_on_garbage(dual: str) -> None:
 
 
 def test_an_identity_that_fails_is_as_bad_as_a_proved_claim_that_does() -> None:
-    wrong = Certificate("one and one", 2.0, 3.0, kind="==", status="identity")
+    wrong = rf.Certificate("one and one", 2.0, 3.0, kind="==", status="identity")
     assert wrong.refuted
     assert str(wrong).startswith("FAILS (identity)")
-    assert not Certificate("one and one", 2.0, 3.0, kind="==", status="tuned").refuted
-    assert not Certificate("one and one", 2.0, 2.0, kind="==", status="identity").refuted
+    assert not rf.Certificate("one and one", 2.0, 3.0, kind="==", status="tuned").refuted
+    assert not rf.Certificate("one and one", 2.0, 2.0, kind="==", status="identity").refuted
 
 
 FALLS = (1e-100, 1e-154, 1e-200, 1e-300, 1e-308, 1e-310, 5e-324)

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 import resetfree as rf
-from resetfree.core.certificate import Certificate, in_every_round, over_rounds
+from resetfree.core.certificate import in_every_round, over_rounds
 from resetfree.runs.file.ledger import Ledger, read
 from resetfree.runs.file.recorded import COLUMNS
 from resetfree.runs.replay_whole import whole_run
@@ -48,13 +48,13 @@ def play(problem: str = "grid-v0", width: str = "theory", dual: str = "projected
     return learn(problem, dual=dual, **{"episodes": 300, "seed": 1, "settings": settings, **options})
 
 
-def find(certificates: list[Certificate], words: str) -> Certificate:
+def find(certificates: list[rf.Certificate], words: str) -> rf.Certificate:
     found = [c for c in certificates if words in c.claim]
     assert len(found) == 1, [c.claim for c in found]
     return found[0]
 
 
-def failing(certificates: list[Certificate]) -> set[str]:
+def failing(certificates: list[rf.Certificate]) -> set[str]:
     return {c.claim for c in certificates if c.applies and not c.holds}
 
 

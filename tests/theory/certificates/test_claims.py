@@ -17,14 +17,13 @@ from click.testing import CliRunner
 from gymnasium.spaces import Discrete
 
 import resetfree as rf
-from resetfree.core.certificate import Certificate, beside, failure_probability, resting_on
+from resetfree.core.certificate import beside, failure_probability, resting_on
 from resetfree.game.capabilities import Comparator, Proof
 from resetfree.players import discover
 from resetfree.players.dual.penalties import ConstantPenalty
 from resetfree.players.elimination.support_elimination import SupportElimination
 from resetfree.players.tabular.average_reward import Politex
 from resetfree.players.tabular.ucbvi import UCBVI
-from resetfree.problems.contract import Problem
 from resetfree.show.cli.certify import certify as command
 from resetfree.theory.assumptions import dual_class, reachable_starts
 from resetfree.theory.certificates import EVERY_PATH, OPTIMISM, RATES, certify, primal_bound, truth
@@ -36,7 +35,7 @@ DOCS = Path(__file__).parents[3] / "docs"
 OF_THE_RECORD = ("(rounds", "(entries")  # how claims end that count what differs
 
 
-def find(claims: list[Certificate], words: str) -> Certificate:
+def find(claims: list[rf.Certificate], words: str) -> rf.Certificate:
     (found,) = [c for c in claims if c.claim.startswith(words)]
     return found
 
@@ -64,8 +63,8 @@ def test_what_must_be_true_of_an_honest_record_is_no_theorem(tmp_path: Path) -> 
 
 
 def test_a_check_that_fails_is_refuted() -> None:
-    assert Certificate("rounds differ", 1.0, 0.0, kind="==", status="checked").refuted
-    assert not Certificate("rounds differ", 0.0, 0.0, kind="==", status="checked").refuted
+    assert rf.Certificate("rounds differ", 1.0, 0.0, kind="==", status="checked").refuted
+    assert not rf.Certificate("rounds differ", 0.0, 0.0, kind="==", status="checked").refuted
 
 
 def test_every_bound_that_every_run_satisfies_is_called_vacuous(careless: rf.Run) -> None:
@@ -100,12 +99,12 @@ def test_on_few_episodes_the_unsafe_pairs_say_nothing() -> None:
 
 def test_an_interval_up_to_what_every_run_satisfies_is_called_vacuous() -> None:
     for resets, vacuous in ((10.0, True), (9.0, False)):
-        interval = Certificate("Resets", 0.0, resets, status="stated", why="with probability at least 0.99")
+        interval = rf.Certificate("Resets", 0.0, resets, status="stated", why="with probability at least 0.99")
         assert bool(beside(interval, most=10.0).vacuous) == vacuous
 
 
 def test_a_claim_that_fails_is_not_called_vacuous() -> None:
-    assert not beside(Certificate("Resets", 12.0, 11.0), most=10.0).vacuous
+    assert not beside(rf.Certificate("Resets", 12.0, 11.0), most=10.0).vacuous
 
 
 def test_the_events_of_all_claims_are_added_up_once(careless: rf.Run, tmp_path: Path) -> None:
@@ -129,8 +128,8 @@ def test_every_claim_that_says_with_which_probability_it_holds_is_counted(carele
 
 
 def test_an_event_of_two_claims_counts_once_and_a_tuned_claim_never() -> None:
-    claim = Certificate("a claim", 0.0, 1.0)
-    tuned = Certificate("a guess", 0.0, 1.0, status="tuned")
+    claim = rf.Certificate("a claim", 0.0, 1.0)
+    tuned = rf.Certificate("a guess", 0.0, 1.0, status="tuned")
     assert failure_probability([resting_on(claim, a=0.1), resting_on(claim, a=0.2), resting_on(tuned, b=0.5)]) == 0.2
     assert failure_probability([resting_on(claim, a=0.7, b=0.6)]) == 1.0
     assert failure_probability([claim]) == 0.0
@@ -153,7 +152,7 @@ NOTHING = ConstantPenalty(C=0.0)
 THEORY = {"primal": {"width": "theory"}}
 
 
-def find_of_what_proofs_rest_on(run: rf.Run, claim: str) -> Certificate:
+def find_of_what_proofs_rest_on(run: rf.Run, claim: str) -> rf.Certificate:
     return next(c for c in certify(run) if c.claim == claim)
 
 
@@ -223,14 +222,14 @@ def test_rewards_that_are_deterministic_change_nothing() -> None:
         assert player(width="theory").statement(grid, 100).constants["noise"] == 0.0
         assert player(width="theory", noise=0.7).statement(coins, 100).constants["noise"] == 0.7
         assert player().statement(coins, 100).constants["noise"] == 0.0
-    assert Problem.reward_noise == 0.5
+    assert rf.Problem.reward_noise == 0.5
 
 
 @dataclasses.dataclass(frozen=True)
 class Deaf(UCBVI):
     """Says that its width is for deterministic rewards, wherever it plays."""
 
-    def proof(self, problem: Problem) -> Proof:
+    def proof(self, problem: rf.Problem) -> Proof:
         return super().proof(problem)._replace(noise=0.0)
 
 

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import resetfree as rf
-from resetfree.core.certificate import Certificate
 from resetfree.game.capabilities import Comparator, DualHistory
 from resetfree.theory.certificates import EVERY_PATH, OPTIMISM, RATES, certify, primal_bound, replay
 from resetfree.theory.certificates.claims_dual import MISSED, dual_side, online_bound
@@ -28,7 +27,7 @@ def late(
     return rf.learn("grid-v0", primal, dual, episodes=150, seed=1, feedback=feedback, delay=delay, settings=small)
 
 
-def by_claim(run: rf.Run) -> dict[str, Certificate]:
+def by_claim(run: rf.Run) -> dict[str, rf.Certificate]:
     return {c.claim: c for c in certify(run)}
 
 

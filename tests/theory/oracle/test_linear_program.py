@@ -9,27 +9,25 @@ import numpy as np
 import pytest
 
 import resetfree as rf
-from resetfree import AssumptionViolated, FiniteMDP, InvalidInput, NotCertifiable, evaluate, make, solve
-from resetfree.theory.assumptions import close
 from resetfree.theory.oracle.fractions import best_lagrangian, evaluate_exactly, exact_model, solve_exactly
 from resetfree.theory.oracle.linear_program import best_value, constrained_value, least_multiplier
 
 
-def start(mdp: FiniteMDP, s: int) -> Any:
+def start(mdp: rf.FiniteMDP, s: int) -> Any:
     return np.eye(mdp.n_states)[s]
 
 
-def trap(p: float = 0.5, horizon: int = 2, **options: Any) -> FiniteMDP:
+def trap(p: float = 0.5, horizon: int = 2, **options: Any) -> rf.FiniteMDP:
     """State 0: stay for nothing, or earn 1 and fall into state 1 with probability p, from where the pit is next."""
     transition = np.zeros((3, 2, 3))
     transition[0, 0, 0] = transition[1, :, 2] = 1.0
     transition[0, 1] = [1.0 - p, p, 0.0]
-    return FiniteMDP(transition, [[0.0, 1.0], [0.0, 0.0], [0.0, 0.0]], [False, False, True], horizon, **options)
+    return rf.FiniteMDP(transition, [[0.0, 1.0], [0.0, 0.0], [0.0, 0.0]], [False, False, True], horizon, **options)
 
 
 def test_the_grid_is_solved_to_the_last_digits() -> None:
-    mdp = make("grid-v0")
-    answer = solve(mdp)
+    mdp = rf.make("grid-v0")
+    answer = rf.solve(mdp)
     for s in np.flatnonzero(answer.feasible):
         value = best_value(mdp, start(mdp, int(s)))
         assert value == pytest.approx(answer.value[s], abs=1e-12)
@@ -38,7 +36,7 @@ def test_the_grid_is_solved_to_the_last_digits() -> None:
 
 def test_a_positive_budget_has_no_policy_for_all_starts() -> None:
     """From A, "risky" half of the time at s; from B, always; with no budget, never, for both."""
-    mdp = make("thresholds-v0")
+    mdp = rf.make("thresholds-v0")
     a, b, s = (mdp.state_names.index(name) for name in "ABs")
     risky = mdp.action_names.index("risky")
     for home, budget, reward, chance in (
@@ -51,14 +49,14 @@ def test_a_positive_budget_has_no_policy_for_all_starts() -> None:
         assert value == pytest.approx(reward, abs=1e-12)
         assert policy[1, s, risky] == pytest.approx(chance, abs=1e-9)
         assert np.allclose(policy.sum(axis=2), 1)
-        assert evaluate(mdp, policy).v_c[home] <= budget + 1e-9
-        assert evaluate(mdp, policy).v_r[home] == pytest.approx(reward, abs=1e-9)
+        assert rf.evaluate(mdp, policy).v_c[home] <= budget + 1e-9
+        assert rf.evaluate(mdp, policy).v_r[home] == pytest.approx(reward, abs=1e-9)
 
 
 def test_the_multiplier_is_the_price_of_the_first_reset() -> None:
     """A budget e buys at most lambda_hat * e more reward, and exactly that much while e is small."""
-    mdp = make("grid-v0")
-    answer, s = solve(mdp), 2
+    mdp = rf.make("grid-v0")
+    answer, s = rf.solve(mdp), 2
     gains = [constrained_value(mdp, start(mdp, s), e).value - answer.value[s] for e in (0.0, 1e-4, 1e-3, 1e-2, 1.0)]
     assert gains[0] == pytest.approx(0, abs=1e-10)
     assert gains[1] / 1e-4 == pytest.approx(answer.lambda_hat[s], rel=1e-6)
@@ -83,40 +81,40 @@ def test_the_end_of_the_episode_counts_as_it_is_read(horizon: int, boundary: Any
     for problem, ended in ((mdp, False), (closed, True)):
         value = best_value(problem, start(problem, 0))
         assert value == pytest.approx(earns[boundary, ended], abs=1e-12)
-        assert value == pytest.approx(solve(problem).value[0], abs=1e-12)
-        wanted = solve(problem).lambda_hat[0]
+        assert value == pytest.approx(rf.solve(problem).value[0], abs=1e-12)
+        wanted = rf.solve(problem).lambda_hat[0]
         assert least_multiplier(problem, 0, value) == pytest.approx(wanted, abs=1e-9)
 
 
 def test_a_closed_problem_is_feasible_for_the_program_too() -> None:
-    problem = close(trap())
+    problem = rf.close(trap())
     assert best_value(problem, problem.start) == pytest.approx(
-        float(problem.start @ np.nan_to_num(solve(problem).value))
+        float(problem.start @ np.nan_to_num(rf.solve(problem).value))
     )
 
 
 def test_what_cannot_be_answered_is_refused() -> None:
     mdp = trap()
-    with pytest.raises(AssumptionViolated, match=r"from state 1 \(index 1\)") as caught:
+    with pytest.raises(rf.AssumptionViolated, match=r"from state 1 \(index 1\)") as caught:
         best_value(mdp, [0.5, 0.5, 0.0])
     assert caught.value.witness == 1
-    with pytest.raises(AssumptionViolated, match=r"reset probability of 0\.5 or less"):
+    with pytest.raises(rf.AssumptionViolated, match=r"reset probability of 0\.5 or less"):
         constrained_value(mdp, [0.0, 1.0, 0.0], 0.5)
-    with pytest.raises(AssumptionViolated, match="No multiplier"):
+    with pytest.raises(rf.AssumptionViolated, match="No multiplier"):
         least_multiplier(mdp, 0, 0.5)
-    with pytest.raises(InvalidInput, match="distribution over 3 states"):
+    with pytest.raises(rf.InvalidInput, match="distribution over 3 states"):
         best_value(mdp, [0.5, 0.4, 0.0])
-    with pytest.raises(InvalidInput, match="outside the reset set"):
+    with pytest.raises(rf.InvalidInput, match="outside the reset set"):
         best_value(mdp, [0.5, 0.0, 0.5])
-    with pytest.raises(InvalidInput, match="outside the reset set"):
+    with pytest.raises(rf.InvalidInput, match="outside the reset set"):
         least_multiplier(mdp, 2, 0.0)
-    with pytest.raises(InvalidInput, match="must be a number from 0 to 1"):
+    with pytest.raises(rf.InvalidInput, match="must be a number from 0 to 1"):
         constrained_value(mdp, [1.0, 0.0, 0.0], 1.5)
     for refused in (
         lambda mdp: constrained_value(mdp, [1.0, 0.0, 0.0], 0.5),
         lambda mdp: least_multiplier(mdp, 0, 0.0),
     ):
-        with pytest.raises(NotCertifiable, match=r"above 1e-09 only\. Got 1e-12"):
+        with pytest.raises(rf.NotCertifiable, match=r"above 1e-09 only\. Got 1e-12"):
             refused(trap(1e-12))
 
 
@@ -135,17 +133,17 @@ GRID = {
 }
 
 
-def coin(p: float) -> FiniteMDP:
+def coin(p: float) -> rf.FiniteMDP:
     """State 0: stay for nothing, or earn 1; the pit is two events of probability p away."""
     transition, support = np.zeros((3, 2, 3)), np.zeros((3, 2, 3), dtype=np.bool_)
     transition[0, 0, 0] = 1.0
     transition[0, 1], transition[1, :] = [1.0 - p, p, 0.0], [1.0 - p, 0.0, p]
     support[0, 0, 0] = support[0, 1, 0] = support[0, 1, 1] = support[1, :, 0] = support[1, :, 2] = True
-    return FiniteMDP(transition, [[0.0, 1.0], [0.0, 0.0], [0.0, 0.0]], [False, False, True], 2, support=support)
+    return rf.FiniteMDP(transition, [[0.0, 1.0], [0.0, 0.0], [0.0, 0.0]], [False, False, True], 2, support=support)
 
 
 def test_the_grid_in_fractions() -> None:
-    mdp = make("grid-v0")
+    mdp = rf.make("grid-v0")
     truth = solve_exactly(mdp)
     for s in range(mdp.n_states):
         assert truth.feasible[s] == (s in GRID)
@@ -162,7 +160,7 @@ def test_the_grid_in_fractions() -> None:
 
 def test_eighteen_pairs_of_the_grid_are_unsafe() -> None:
     """With a step to go, as with many: the cells next to the pits, in the actions that may slip or step into them."""
-    mdp = make("grid-v0")
+    mdp = rf.make("grid-v0")
     model, nothing = exact_model(mdp), [Fraction(0)] * mdp.n_states
     costs = [model.act(7, s, a, nothing, nothing).v_c for s in GRID for a in range(mdp.n_actions)]
     assert sum(c > 0 for c in costs) == 18
@@ -170,9 +168,9 @@ def test_eighteen_pairs_of_the_grid_are_unsafe() -> None:
 
 @pytest.mark.parametrize("bins", [1, 3, 10])
 def test_without_a_gap_the_multiplier_grows_with_the_square_of_the_bins(bins: int) -> None:
-    truth = solve_exactly(make("no-multiplier-v0", bins=bins), starts=[0])
+    truth = solve_exactly(rf.make("no-multiplier-v0", bins=bins), starts=[0])
     assert truth.lambda_hat[0] == 4 * bins**2
-    gap = solve_exactly(make("no-multiplier-v0", bins=bins, gap=0.25), starts=[0])
+    gap = solve_exactly(rf.make("no-multiplier-v0", bins=bins, gap=0.25), starts=[0])
     assert gap.lambda_hat[0] == 4
 
 
@@ -186,19 +184,19 @@ def test_probabilities_of_any_size_are_numbers(p: float) -> None:
     assert truth.value[0] == 1
     assert truth.lambda_hat[0] == (1 - q) / q**2
     assert float(truth.least_cost[0][1]) == pytest.approx(p)
-    assert np.array_equal(solve(coin(p)).feasible, truth.feasible)
+    assert np.array_equal(rf.solve(coin(p)).feasible, truth.feasible)
 
 
 def test_a_row_that_is_no_row_of_simple_fractions_is_divided_by_its_sum() -> None:
     weights = np.sqrt([2.0, 3.0, 5.0])
     transition = np.broadcast_to(weights / weights.sum(), (3, 1, 3))
-    row = exact_model(FiniteMDP(transition, np.zeros((3, 1)), np.zeros(3), 1)).rows[0][0][0]
+    row = exact_model(rf.FiniteMDP(transition, np.zeros((3, 1)), np.zeros(3), 1)).rows[0][0][0]
     assert sum(p for _, p in row) == 1
     assert [float(p) for _, p in row] == pytest.approx(weights / weights.sum(), abs=1e-15)
 
 
 def test_a_policy_is_read_as_a_problem_is() -> None:
-    mdp = make("thresholds-v0")
+    mdp = rf.make("thresholds-v0")
     third = np.full((mdp.n_states, 2), [1 / 3, 2 / 3])
     v_r, v_c = evaluate_exactly(mdp, third)
     a, b, pit = (mdp.state_names.index(name) for name in ("A", "B", "pit"))
@@ -208,7 +206,7 @@ def test_a_policy_is_read_as_a_problem_is() -> None:
 
 def test_the_best_response_trades_reward_for_resets_at_the_multiplier() -> None:
     """At s the risky action earns 1 and is reset: worth it for y < 1, not for y = 1 (ties go to fewer resets)."""
-    mdp = make("thresholds-v0")
+    mdp = rf.make("thresholds-v0")
     model, a = exact_model(mdp), mdp.state_names.index("A")
     for y, resets in ((Fraction(0), 1), (Fraction(999, 1000), 1), (Fraction(1), 0)):
         assert best_lagrangian(model, y).v_c[a] == resets
@@ -216,16 +214,16 @@ def test_the_best_response_trades_reward_for_resets_at_the_multiplier() -> None:
 
 
 def test_what_cannot_be_answered_is_refused_of_fractions() -> None:
-    with pytest.raises(NotCertifiable, match=r"Got 0\.0 in state 0, action 1"):
+    with pytest.raises(rf.NotCertifiable, match=r"Got 0\.0 in state 0, action 1"):
         exact_model(coin(0.0))
-    with pytest.raises(AssumptionViolated, match="from state 1") as caught:
+    with pytest.raises(rf.AssumptionViolated, match="from state 1") as caught:
         solve_exactly(coin(0.5), starts=[1])
     assert caught.value.witness == 1
-    with pytest.raises(AssumptionViolated, match="from state 7"):
+    with pytest.raises(rf.AssumptionViolated, match="from state 7"):
         solve_exactly(coin(0.5), starts=[7])
-    with pytest.raises(InvalidInput, match="at most 200000 row entries"):
-        exact_model(make("continuous-linear-v0").discretise(200))
-    with pytest.raises(InvalidInput, match="distribution"):
+    with pytest.raises(rf.InvalidInput, match="at most 200000 row entries"):
+        exact_model(rf.make("continuous-linear-v0").discretise(200))
+    with pytest.raises(rf.InvalidInput, match="distribution"):
         evaluate_exactly(coin(0.5), np.full((3, 2), 0.4))
 
 

@@ -10,7 +10,6 @@ import pytest
 from tests.property.random_mdps import closed_mdp
 
 import resetfree as rf
-from resetfree.core.errors import NotCertifiable
 from resetfree.theory.comparators import Possible, in_words, possible
 from resetfree.theory.oracle import long_run
 from resetfree.theory.oracle.long_run import average_problem, forever_safe, gain_by_linear_program, solve_long_run
@@ -123,7 +122,7 @@ def test_a_bias_that_is_ignored_is_found_out(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_what_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(long_run, "LARGEST", 10)
-    with pytest.raises(NotCertifiable, match="at most 10 pairs"):
+    with pytest.raises(rf.NotCertifiable, match="at most 10 pairs"):
         average_problem(rf.make("grid-v0"))
 
 

@@ -9,7 +9,6 @@ import pytest
 from numpy.typing import NDArray
 
 import resetfree as rf
-from resetfree import InvalidInput
 from resetfree.problems.continuum import Continuum, inside_continuum
 from resetfree.problems.zoo.continuous_box import ContinuousBoxMDP, dealt, grid
 from resetfree.theory.assumptions.multipliers import check_continuum, feasible, linear
@@ -200,12 +199,12 @@ def test_one_uniform_number_is_dealt_out_to_independent_coordinates() -> None:
 
 def test_bad_input_is_refused() -> None:
     mdp = instance()
-    with pytest.raises(InvalidInput, match=r"must lie in \[0, 1\]\^2"):
+    with pytest.raises(rf.InvalidInput, match=r"must lie in \[0, 1\]\^2"):
         mdp.rows(np.array([[0.5, 1.5]]))
-    with pytest.raises(InvalidInput, match="multiple of 10"):
+    with pytest.raises(rf.InvalidInput, match="multiple of 10"):
         mdp.discretise(25)
-    with pytest.raises(InvalidInput, match="at step 5"):
+    with pytest.raises(rf.InvalidInput, match="at step 5"):
         nodes.evaluate(mdp, lambda h, s: np.full((len(s), 3), 0.3))
     for options in ({"dimension": 4}, {"dimension": 0}):
-        with pytest.raises(InvalidInput, match="continuous-linear-v0"):
+        with pytest.raises(rf.InvalidInput, match="continuous-linear-v0"):
             rf.make("continuous-linear-v0", **options)

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.special import betainc
 
-from resetfree import InvalidInput, evaluate, make, simulate, solve
+import resetfree as rf
 from resetfree.problems.zoo.continuous_linear import RESET_STATE, ContinuousLinearMDP, ContinuousPolicy
 from resetfree.theory.oracle import quadrature
 
@@ -20,7 +20,7 @@ LINE = np.linspace(0.0, 1.0, 501)
 
 
 def instance(**options: Any) -> ContinuousLinearMDP:
-    mdp: ContinuousLinearMDP = make("continuous-linear-v0", **options)
+    mdp: ContinuousLinearMDP = rf.make("continuous-linear-v0", **options)
     return mdp
 
 
@@ -106,9 +106,9 @@ def test_cells_converge_to_the_exact_answer(seed: int) -> None:
     for n in (20, 80, 320):
         cells, x = mdp.discretise(n), (np.arange(n) + 0.5) / n
         starts = np.arange(0, n, n // 10)
-        found = solve(cells, starts=starts)
+        found = rf.solve(cells, starts=starts)
         table = np.stack([np.append(policy(h, x), [[1.0, 0.0, 0.0]], axis=0) for h in range(1, mdp.horizon + 1)])
-        values = evaluate(cells, table)
+        values = rf.evaluate(cells, table)
         errors.append([
             np.abs(found.value[:n] - answer.value(x)).max(),
             np.abs(found.lambda_hat[starts] - answer.lambda_hat(x[starts])).max(),
@@ -182,7 +182,7 @@ def test_means_of_episodes_are_the_values() -> None:
     """By Hoeffding each of the two bounds fails with probability 1e-6 at most, over the choice of the seed."""
     mdp, n, s = instance(), 4000, 0.3
     policy = softmax(5.0, mdp)
-    runs = list(simulate(mdp.problem(), policy, n, seed=2, starts=[s] * n))
+    runs = list(rf.simulate(mdp.problem(), policy, n, seed=2, starts=[s] * n))
     values, width = quadrature.evaluate(mdp, policy), np.sqrt(np.log(2 / 1e-6) / (2 * n))
     assert abs(np.mean([e.reset for e in runs]) - values.v_c(s)) <= width
     assert abs(np.mean([e.total_reward for e in runs]) - values.v_r(s)) <= mdp.horizon * width
@@ -192,10 +192,10 @@ def test_means_of_episodes_are_the_values() -> None:
 def test_episodes_keep_the_protocol() -> None:
     mdp = instance()
     answer, problem = quadrature.solve(mdp), mdp.problem()
-    safe = list(simulate(problem, answer.policy, 200, seed=3))
+    safe = list(rf.simulate(problem, answer.policy, 200, seed=3))
     assert not any(e.reset for e in safe)
     assert all(e.next_start == e.states[-1] == f.start for e, f in pairwise(safe))
-    risky = list(simulate(problem, softmax(0.0, mdp), 200, seed=4))
+    risky = list(rf.simulate(problem, softmax(0.0, mdp), 200, seed=4))
     assert any(e.reset for e in risky)
     for e in risky:
         assert len(e.states) == len(e.actions) + 1 == len(e.rewards) + 1
@@ -208,20 +208,20 @@ def test_episodes_keep_the_protocol() -> None:
 def test_bad_input_is_refused() -> None:
     mdp = instance()
     answer, problem = quadrature.solve(mdp), mdp.problem()
-    with pytest.raises(InvalidInput, match="multiple of 10"):
+    with pytest.raises(rf.InvalidInput, match="multiple of 10"):
         mdp.discretise(25)
-    with pytest.raises(InvalidInput, match=r"must lie in \[0, 1\]"):
+    with pytest.raises(rf.InvalidInput, match=r"must lie in \[0, 1\]"):
         answer.value(RESET_STATE)
-    with pytest.raises(InvalidInput, match=r"in 1\.\.5"):
+    with pytest.raises(rf.InvalidInput, match=r"in 1\.\.5"):
         answer.action(6, 0.5)
-    with pytest.raises(InvalidInput, match="breakpoints"):
+    with pytest.raises(rf.InvalidInput, match="breakpoints"):
         quadrature.evaluate(mdp, answer.policy, [1.5])
-    with pytest.raises(InvalidInput, match="at step 5"):
+    with pytest.raises(rf.InvalidInput, match="at step 5"):
         quadrature.evaluate(mdp, lambda h, s: np.full((len(s), 3), 0.3))
-    with pytest.raises(InvalidInput, match="distribution over 3 actions"):
+    with pytest.raises(rf.InvalidInput, match="distribution over 3 actions"):
         problem.rollout(lambda h, s: np.ones(3), 0.5, np.zeros(problem.n_uniforms))
-    with pytest.raises(InvalidInput, match="needs 16 uniforms"):
+    with pytest.raises(rf.InvalidInput, match="needs 16 uniforms"):
         problem.rollout(answer.policy, 0.5, np.zeros(3))
     for options in ({"d": 1}, {"gap": 0.0}, {"horizon": 0}):
-        with pytest.raises(InvalidInput, match="continuous-linear-v0"):
-            make("continuous-linear-v0", **options)
+        with pytest.raises(rf.InvalidInput, match="continuous-linear-v0"):
+            rf.make("continuous-linear-v0", **options)
