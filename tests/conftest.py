@@ -1,7 +1,5 @@
 """What all tests share: Ctrl-C as in the foreground, no time limits on examples, networks compiled once, tables."""
 
-from __future__ import annotations
-
 import os
 import signal
 from typing import Any

@@ -1,7 +1,5 @@
 """Scripts of `examples` as modules, for the tests that run them."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Used by `make wheel` with the Python of a fresh environment: the installed package, not this checkout, is whole."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from importlib.metadata import metadata

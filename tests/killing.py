@@ -3,8 +3,6 @@
 Imported by programs of their own (kill_driver.py): a fork is safe only in a process without threads.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import os

@@ -1,7 +1,5 @@
 """The pages `docs/adding_*.md` are true: what they print is a package of somebody else's that works as they say."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

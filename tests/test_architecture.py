@@ -1,7 +1,5 @@
 """The tree is what it says: nine rooms, imports that point one way, and a core that is quick to import."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import re

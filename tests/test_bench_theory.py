@@ -1,7 +1,5 @@
 """The benchmark of proved bounds: what it calls certified is what `certify` compares with, and the formula by hand."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import replace
 from math import exp, log, sqrt

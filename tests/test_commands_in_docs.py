@@ -3,8 +3,6 @@
 The commands of a page run in order, in one folder, so that later ones find the files of earlier ones; episodes are few.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 import tomllib

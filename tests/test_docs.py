@@ -1,7 +1,5 @@
 """The docs are true: every name in them imports, every test they cite exists, no object of the paper is missing."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import re

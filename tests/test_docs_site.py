@@ -1,7 +1,5 @@
 """The site builds without a warning, loads nothing from elsewhere, has no dead link, and knows every player."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Every example runs as it stands, without warnings, and says what it promises."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

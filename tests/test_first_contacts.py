@@ -1,7 +1,5 @@
 """First contacts: the page is what the results say, its lines can be typed, and a benchmark that stopped goes on."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

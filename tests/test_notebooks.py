@@ -1,7 +1,5 @@
 """The notebooks run from the first cell to the last, without warnings, and show what they promise."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

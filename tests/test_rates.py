@@ -1,7 +1,5 @@
 """The benchmark of growth: exponents are right, curves are those of `learn`, and it goes on where it stopped."""
 
-from __future__ import annotations
-
 import json
 import sys
 from dataclasses import asdict, replace

@@ -1,7 +1,5 @@
 """The figures of the tree have budgets that may only fall, and the page that prints them is fresh."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from pathlib import Path

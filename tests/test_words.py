@@ -1,7 +1,5 @@
 """The dictionary of CONTRIBUTING.md holds wherever a person reads, and what breaks it is found."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A package of somebody else's: modules and the metadata that an installer leaves beside them."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A clock that passes only when it is told to, and wakes up as late as it is told to."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from resetfree.core.ticks import SECOND, Clock

@@ -1,7 +1,5 @@
 """The bits of a run on stored transitions do not depend on how many threads linear algebra may use."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

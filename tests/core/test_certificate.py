@@ -1,7 +1,5 @@
 """A certificate holds exactly when its numbers say so."""
 
-from __future__ import annotations
-
 import json
 import math
 

@@ -1,7 +1,5 @@
 """Kernels and Ctrl-C: one that lands where LLVM calls back is neither lost, nor the end of the process."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

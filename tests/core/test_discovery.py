@@ -1,7 +1,5 @@
 """What is found by name: what lacks a dependency, raises or takes another's name breaks nothing and says why."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

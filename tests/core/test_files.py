@@ -1,7 +1,5 @@
 """Files that appear whole or not at all, and messages that name them and not their drafts."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal

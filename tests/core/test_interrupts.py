@@ -4,8 +4,6 @@ The handler of a signal that another thread receives is run by the main thread, 
 to one that lands between Python's last look and the system call. Who sends a signal here sends it so.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import pty

@@ -1,7 +1,5 @@
 """Plans as bytes: every policy of this package comes back bit for bit, and hostile bytes do no harm."""
 
-from __future__ import annotations
-
 import json
 import tracemalloc
 from contextlib import suppress

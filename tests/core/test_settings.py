@@ -1,7 +1,5 @@
 """Every kind of declaration, with values that are just inside and just outside; players and problems go through it."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import math

@@ -1,7 +1,5 @@
 """A state of any shape goes into a file and comes back, bit for bit; one that was damaged is refused."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple

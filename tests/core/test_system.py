@@ -1,7 +1,5 @@
 """What only some systems have is used in one guarded place, and the package works without it."""
 
-from __future__ import annotations
-
 import ast
 import os
 import signal

@@ -1,7 +1,5 @@
 """The grid: whatever happens, its ticks are at t_0 + n / rate, each is taken once or skipped, and never in a burst."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import pytest

@@ -1,7 +1,5 @@
 """Host, origin, token and size: what both servers refuse, and only that."""
 
-from __future__ import annotations
-
 import pytest
 
 from resetfree.core.web_guard import HOST, ORIGIN, TOKEN, body_size, has_token, origin_refusal

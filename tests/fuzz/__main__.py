@@ -6,8 +6,6 @@ python -m tests.fuzz --kind cells --cases 500     so many of one kind
 python -m tests.fuzz --case cells:0:17            one case again, with what it did and printed
 """
 
-from __future__ import annotations
-
 import argparse
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """Crafted arrays: .npz files whose arrays have the wrong kind, size or values, or lie about any of these."""
 
-from __future__ import annotations
-
 import io
 import json
 import random

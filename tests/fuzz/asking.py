@@ -1,7 +1,5 @@
 """What is done with a spoilt file: every command and function that reads one of its kind."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from contextlib import suppress

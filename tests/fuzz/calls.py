@@ -1,7 +1,5 @@
 """Bad calls in Python: everything that `resetfree` exports, called rightly but for one or two arguments."""
 
-from __future__ import annotations
-
 import inspect
 import random
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Many cases in a row: how many of each kind, and a table of what came of them."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

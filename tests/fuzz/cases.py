@@ -1,7 +1,5 @@
 """Every case by its kind, seed and index: the same three give the same case."""
 
-from __future__ import annotations
-
 import random
 import shutil
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Edits to the cells of a run file with SQLite itself: the file is whole, and what it says is not."""
 
-from __future__ import annotations
-
 import json
 import random
 import sqlite3

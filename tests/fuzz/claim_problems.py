@@ -1,7 +1,5 @@
 """Random small problems on which claims are tried: every corner of the dynamics, from a seed."""
 
-from __future__ import annotations
-
 from random import Random
 
 import numpy as np

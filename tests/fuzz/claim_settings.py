@@ -1,7 +1,5 @@
 """Settings of every registered player, read off its declarations: nothing here names a player or a setting."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import typing

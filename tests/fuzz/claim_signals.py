@@ -1,7 +1,5 @@
 """A primal player that makes the costs of a run follow a pattern: dual players' bounds hold for every sequence."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

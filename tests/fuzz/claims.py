@@ -9,8 +9,6 @@ over all cases. With M cases, C claims of a case and D claims in all a campaign 
 at most (M C p + D) RARE: below 1e-3 for the numbers of the tests (M = 3000, C p < 0.1 and D < 100).
 """
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import sys

@@ -1,7 +1,5 @@
 """The honest files, made once for all processes that test."""
 
-from __future__ import annotations
-
 import os
 import random
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Honest files to spoil: runs of several players and problems, policies, a sweep, the results of a bench."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys
@@ -78,7 +76,7 @@ class Corpus:
     results: str  # of `bench smoke`
 
     @classmethod
-    def read(cls, folder: Path) -> Corpus:
+    def read(cls, folder: Path) -> "Corpus":
         data = json.loads((folder / "corpus.json").read_text())
         runs = [RunFile(**one) for one in data["runs"]]
         return cls(folder, runs, [tuple(one) for one in data["policies"]], data["sweep"], data["results"])

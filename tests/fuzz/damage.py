@@ -1,7 +1,5 @@
 """Damage to the bytes of a file: what a bad disk, a cut transfer or a clumsy editor leaves."""
 
-from __future__ import annotations
-
 import random
 
 PAGE = 4096

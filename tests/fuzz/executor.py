@@ -1,7 +1,5 @@
 """Watches a worker from outside: its memory, its time, its children and its death, each laid to the case at hand."""
 
-from __future__ import annotations
-
 import json
 import os
 import select
@@ -50,7 +48,7 @@ class Executor:
         self._buffer = b""
         self._count = 0
 
-    def __enter__(self) -> Executor:
+    def __enter__(self) -> "Executor":
         return self
 
     def __exit__(self, *_: Any) -> None:

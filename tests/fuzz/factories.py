@@ -1,7 +1,5 @@
 """Problems and functions that a user's own module may have, as `tests.fuzz.factories:NAME`; most of them are broken."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

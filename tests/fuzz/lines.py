@@ -1,7 +1,5 @@
 """Bad command lines: every command and option, collected from the program itself, with values nobody should give."""
 
-from __future__ import annotations
-
 import dataclasses
 import random
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Values that nobody would give in good faith."""
 
-from __future__ import annotations
-
 import os
 import random
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What came of a case, and whether that is an answer."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -44,7 +42,7 @@ class Outcome:
     def good(self) -> bool:
         return self.verdict in GOOD
 
-    def judged(self) -> Outcome:
+    def judged(self) -> "Outcome":
         """With its verdict; what was printed is cut short after that."""
         self.verdict, self.reason = judge(self)
         self.out, self.err = self.out[:KEPT], self.err[-KEPT:]
@@ -54,7 +52,7 @@ class Outcome:
         return json.dumps(self.__dict__)
 
     @classmethod
-    def from_json(cls, text: str) -> Outcome:
+    def from_json(cls, text: str) -> "Outcome":
         return cls(**json.loads(text))
 
 

@@ -1,7 +1,5 @@
 """Sweep files that ask for the impossible, and folders of sweeps that were tampered with."""
 
-from __future__ import annotations
-
 import random
 import re
 from pathlib import Path

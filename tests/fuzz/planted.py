@@ -1,7 +1,5 @@
 """A program with every fault that the fuzz is there to find: that it finds them is tested."""
 
-from __future__ import annotations
-
 import ctypes
 import importlib
 import json

@@ -4,8 +4,6 @@ True claims fail a part with probability at most 1e-3 (see `claims`). `python -m
 shows a case again.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import replace

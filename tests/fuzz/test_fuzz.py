@@ -5,8 +5,6 @@ short part has a fixed seed. The long part has a fresh one, which `make test-all
 repeats it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

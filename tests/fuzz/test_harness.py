@@ -1,7 +1,5 @@
 """The fuzz finds what it is there to find, and nothing else."""
 
-from __future__ import annotations
-
 import random
 import subprocess
 import sys

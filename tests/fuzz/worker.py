@@ -4,8 +4,6 @@ Standard output and error of a case are real files, so that children and compile
 `executor` over two pipes: in, a line of JSON for every case; out, "start", "compiling", "compiled" and the outcome.
 """
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import importlib

@@ -1,7 +1,5 @@
 """The game with delay in the plainest form: copies of all states are kept, and every plan is made when it is needed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from copy import deepcopy
 from typing import Any

@@ -1,7 +1,5 @@
 """The game with delay: against a naive one that keeps all states, and against the game without delay."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -3,8 +3,6 @@
 The numbers come from `python -m tests.golden.test_algorithm1`, which writes the file anew.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

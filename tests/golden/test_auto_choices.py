@@ -4,8 +4,6 @@ The record comes from `python -m tests.golden.test_auto_choices`, which writes t
 reason, since every run that names no player changes with it.
 """
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import json

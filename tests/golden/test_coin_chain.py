@@ -4,8 +4,6 @@ One attempt gains 1 and resets with probability 2^-m. After a failed attempt ano
 add up over the same events, so the ratio of gain to cost is 2^m again.
 """
 
-from __future__ import annotations
-
 import pytest
 
 import resetfree as rf

@@ -7,8 +7,6 @@ From the fork the agent can be back at the fork at any step but 2 without losing
 with H = L + 2 the fork must enter at step 1, for (L - 2)/2, and with H = L + 1 the loop never finds the door open.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

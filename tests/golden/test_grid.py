@@ -1,7 +1,5 @@
 """T1, the default grid, against values computed once in exact fractions by an independent program."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

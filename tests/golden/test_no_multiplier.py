@@ -4,8 +4,6 @@ V* = 0: only "risky" pays. From s1 the last action is taken at a uniform x, so g
 is 0 from y = 1 / min q on. From x, "safe" first and then "risky" at the best x has the same ratio of gain to cost.
 """
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -5,8 +5,6 @@ them (the order in which a BLAS adds depends on the processor). The record comes
 `python -m tests.golden.test_recorded_runs`, which writes the file anew: a change of it needs a reason.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """T2, T3, T5 and the edge cases: values that fit on the back of an envelope."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Prints the table of the battery; status 1 if a claim has no kill."""
 
-from __future__ import annotations
-
 import sys
 
 from tests.mutants import late_plans, narrow_widths, on_a_continuum, sharp_bounds

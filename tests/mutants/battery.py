@@ -8,8 +8,6 @@ and add a mutant. To add a mutant: a function here that returns certificates of 
 few words. `python -m tests.mutants` (or `make mutants`) prints the table and what lacks a kill.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import json

@@ -3,8 +3,6 @@
 A function here yields pairs (what the package computes, what the theorem says); `@of` names what it is about.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from math import ceil, e, exp, log, sqrt
 from types import SimpleNamespace

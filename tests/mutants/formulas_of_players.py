@@ -1,7 +1,5 @@
 """Every bound of a player again, written from its theorem (see `formulas`)."""
 
-from __future__ import annotations
-
 from math import ceil, log, log1p, sqrt
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """Honest runs that between them print every claim: all kinds of players, feedback and problems, also without oracle."""
 
-from __future__ import annotations
-
 import dataclasses
 import tempfile
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Mutants of runs whose plans were old: imported wherever the battery is run."""
 
-from __future__ import annotations
-
 from unittest.mock import patch
 
 import numpy as np

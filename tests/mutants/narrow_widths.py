@@ -1,7 +1,5 @@
 """Mutants of the smallest proved widths: imported wherever the battery is run."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch

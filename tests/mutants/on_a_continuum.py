@@ -1,7 +1,5 @@
 """Mutants of runs on a continuum of states: imported wherever the battery is run."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch

@@ -1,7 +1,5 @@
 """Mutants of the bounds by the price of a reset and of Algorithm 1 with elimination inside."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch

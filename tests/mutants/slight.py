@@ -3,8 +3,6 @@
 Generated from the text of a function, and put in place of its code, so that everything that calls it has the mutant.
 """
 
-from __future__ import annotations
-
 import ast
 import copy
 import inspect

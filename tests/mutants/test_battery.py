@@ -1,7 +1,5 @@
 """Every claim that can be printed fails under some mutant, no honest run fails any, and none escapes the battery."""
 
-from __future__ import annotations
-
 import ast
 import sys
 from functools import cache

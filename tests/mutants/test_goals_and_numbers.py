@@ -4,8 +4,6 @@ To add one: a line of a function, what it is broken to, and the test that must n
 `-k NAME` runs one of them; tests that still pass with a broken line say nothing about it.
 """
 
-from __future__ import annotations
-
 import inspect
 import textwrap
 from collections.abc import Callable, Iterator

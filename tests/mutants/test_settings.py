@@ -6,8 +6,6 @@ Seeds are fixed. Were they drawn anew, true claims would fail a test with probab
 `tests.fuzz.claims`: a claim that may fail is played again, and must fail far more often than it may).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import fields
 from functools import cache

@@ -4,8 +4,6 @@ Mutants are generated (`slight`): a number times 0.9, a term left out, all of it
 by looking: functions that compute numbers in the modules of bounds, and what the protocols of bounds are in players.
 """
 
-from __future__ import annotations
-
 import ast
 import inspect
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A controller acts first; the learned policy takes over by a test, and never spends more than its resets."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar

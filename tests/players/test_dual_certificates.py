@@ -1,7 +1,5 @@
 """The certificate of a dual player has the bound that is proved for the settings in force, whatever they are."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import math

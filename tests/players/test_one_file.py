@@ -1,7 +1,5 @@
 """A player with everything that others may ask of it is one new file: `auto`, certificates and reports find it."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Continuous actions as they are: an environment, a player, a run file, and the policy without its player."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A problem describes itself once: its fingerprint stays what recorded runs hold, and who resets it does not count."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

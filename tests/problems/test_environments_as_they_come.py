@@ -1,7 +1,5 @@
 """What users of Gymnasium type: an environment as it is, and its id without a prefix."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import gymnasium as gym

@@ -1,7 +1,5 @@
 """Episodes at a rate: those of a world that waits if nothing is late, and what is promised if something is."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

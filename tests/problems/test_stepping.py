@@ -1,7 +1,5 @@
 """The loop that plays every problem of steps: who gets which chance, when it ends, and what it takes for a policy."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Random problems from a seed: stationary or layered, with or without contexts, both boundaries, closed on request."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -4,8 +4,6 @@ A float that stands for such a fraction is read back exactly, so what rational a
 the truth, and the floating-point oracles can be held to it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import prod
 from random import Random

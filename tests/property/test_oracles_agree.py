@@ -1,7 +1,5 @@
 """Dynamic programming, the linear program and rational arithmetic give the same answers on random problems."""
 
-from __future__ import annotations
-
 import dataclasses
 from fractions import Fraction
 

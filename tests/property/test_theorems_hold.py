@@ -1,7 +1,5 @@
 """Each statement of the reduction on random problems, policies, multipliers and starts; and that it can fail."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -4,8 +4,6 @@ Usage: copy_writer.py FILE EPISODES PAGE CASE. PAGE is a file of 16 bytes: the n
 and a flag that lets the run end. Until it is set, the run is slowed down and does not pass its last fifty rounds.
 """
 
-from __future__ import annotations
-
 import mmap
 import random
 import struct

@@ -5,8 +5,6 @@ A program of its own, because what it looks for would take the tests down with i
 it does it; the last line before a signal is the culprit.
 """
 
-from __future__ import annotations
-
 import json
 import resource
 import shutil

@@ -1,7 +1,5 @@
 """What a forger can do who has our code: change a run file, and give it a chain of digests that fits."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path

@@ -3,8 +3,6 @@
 Usage: kill_driver.py FILE EPISODES KILLS SEED [CASE]. Prints how many kills there were when the run had finished.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

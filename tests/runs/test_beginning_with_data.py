@@ -1,7 +1,5 @@
 """Runs that begin with data: what they learn from, what becomes part of the file, and what is refused."""
 
-from __future__ import annotations
-
 import dataclasses
 import sqlite3
 from pathlib import Path

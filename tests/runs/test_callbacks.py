@@ -1,7 +1,5 @@
 """Callbacks and budgets: they end a run cleanly, say why, and change nothing in what is played."""
 
-from __future__ import annotations
-
 import signal
 from pathlib import Path
 from typing import Any

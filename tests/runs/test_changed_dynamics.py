@@ -1,7 +1,5 @@
 """A problem that no longer behaves as in its data is noticed, and one that does is not accused."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

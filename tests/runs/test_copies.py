@@ -4,8 +4,6 @@ A copy either has every round that was safe when copying began, and goes on as t
 refused in one sentence.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

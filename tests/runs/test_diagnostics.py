@@ -1,7 +1,5 @@
 """Warnings that a run gives about its own settings."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray

@@ -1,7 +1,5 @@
 """The digest in a run file: what was changed after it was written shows, and where."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sqlite3

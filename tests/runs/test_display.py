@@ -1,7 +1,5 @@
 """A run as people look at it: printed, plotted, as a table, in a notebook; and what a file keeps of one's own table."""
 
-from __future__ import annotations
-
 import builtins
 import json
 import re

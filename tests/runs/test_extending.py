@@ -1,7 +1,5 @@
 """A run goes on beyond its plan: with the same rounds whenever that is decided, and with no claim beyond the plan."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import sqlite3

@@ -1,7 +1,5 @@
 """A run whose reward does not rise says so, once and then rarely; one whose reward rises does not."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import gymnasium

@@ -1,7 +1,5 @@
 """Predicted against realised resets: the columns of every run, and a verdict that no broken prediction escapes."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """Goals in runs and their files: a column, notes, commands, and files from before goals were told apart."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from pathlib import Path

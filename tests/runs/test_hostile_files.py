@@ -1,7 +1,5 @@
 """Small hostile files: sizes are checked before anything is allocated, and every damage is one sentence."""
 
-from __future__ import annotations
-
 import io
 import json
 import shutil

@@ -1,7 +1,5 @@
 """`learn` loses nothing: whatever ends a run, it goes on bit for bit as if it had never ended."""
 
-from __future__ import annotations
-
 import signal
 import sqlite3
 import sys

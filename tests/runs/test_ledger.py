@@ -1,7 +1,5 @@
 """The run file: what is committed stays, one writer, many readers, and nothing but data in it."""
 
-from __future__ import annotations
-
 import ast
 import io
 import json

@@ -1,7 +1,5 @@
 """Logs with named columns as data: what they mean, in every form, and the sentence for each thing that does not fit."""
 
-from __future__ import annotations
-
 import csv
 import sys
 from importlib import import_module

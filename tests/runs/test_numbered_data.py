@@ -1,7 +1,5 @@
 """Data for environments whose states are numbered as they appear: what the numbers mean is part of the data."""
 
-from __future__ import annotations
-
 import sqlite3
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """One request, one resolution: however a run is requested, its problem is made once and `auto` chooses once."""
 
-from __future__ import annotations
-
 import inspect
 import sys
 import threading

@@ -1,7 +1,5 @@
 """Pauses in which players compute: shown while they last and afterwards, no part of the record. The clock is ours."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A command that refuses leaves the run file, and every file beside it, as it was: also those that are not ours."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sqlite3

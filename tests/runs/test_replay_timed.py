@@ -1,7 +1,5 @@
 """A timed run is played again from its file, also on an environment that keeps its own state; forgers are found out."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import shutil

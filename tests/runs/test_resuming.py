@@ -1,7 +1,5 @@
 """A reset commits rows and no checkpoint; who goes on is fed the rounds since, and knows what it would have known."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path

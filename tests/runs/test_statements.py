@@ -1,7 +1,5 @@
 """What is proved of a run is asked of its players: whatever a file says, it cannot turn tuned into proved."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import json

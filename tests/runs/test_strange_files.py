@@ -1,7 +1,5 @@
 """Pipes in the place of files, files of others in the place of pages, and arguments that are nothing of the kind."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

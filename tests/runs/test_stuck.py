@@ -1,7 +1,5 @@
 """When a run stands still: what is, what is not, and that each threshold decides something."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from math import inf
 from typing import Any

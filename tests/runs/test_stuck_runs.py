@@ -1,7 +1,5 @@
 """Runs that stand still: noted, shown everywhere, and helped if they may ask; a kill changes nothing."""
 
-from __future__ import annotations
-
 import io
 import json
 import runpy
@@ -272,7 +270,7 @@ def test_a_note_of_a_file_may_be_anything(tmp_path: Path) -> None:
         def __init__(self, text: str) -> None:
             self._text = text
 
-        def execute(self, _: str) -> Fake:
+        def execute(self, _: str) -> "Fake":
             return self
 
         def fetchone(self) -> tuple[str]:

@@ -1,7 +1,5 @@
 """Timed runs: what their files hold, what is refused, and that a run that was stopped goes on as if it had not been."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from pathlib import Path

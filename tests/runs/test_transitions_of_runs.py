@@ -1,7 +1,5 @@
 """All transitions of a run, in memory and in files that other programs read, and that are read as untrusted input."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

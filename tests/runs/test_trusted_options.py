@@ -1,7 +1,5 @@
 """No option of a run file that names code is followed, and no problem is large because a file says so."""
 
-from __future__ import annotations
-
 import ast
 import json
 import shutil

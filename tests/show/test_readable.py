@@ -1,7 +1,5 @@
 """Every surface writes numbers as people do: real outputs are searched for what only machines write."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

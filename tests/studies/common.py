@@ -1,7 +1,5 @@
 """Sweeps for tests, and whether two of them came to the same."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

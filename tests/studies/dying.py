@@ -1,7 +1,5 @@
 """Problems that kill their process, raise or hang at a certain episode: once, or as long as a file is there."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """`resetfree sweep`: run, status, retry, report; people's words and JSON."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """Whatever hangs is ended, by the time limit or a signal; what was played stays, and the same command goes on."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -3,8 +3,6 @@
 A limit on the size of files refuses writes as a full disk does, for anybody; where we may mount one, a full disk it is.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -1,7 +1,5 @@
 """From run files to columnar files: exact sums at log-spaced episodes, read by pandas, Polars and DuckDB."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Sweep files that ask for too much or are none: one sentence, before memory or time is spent on them."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

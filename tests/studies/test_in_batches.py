@@ -1,7 +1,5 @@
 """The batched engine behind a sweep: run files with the same rounds as the local engine's, and what it refuses."""
 
-from __future__ import annotations
-
 from collections import deque
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Drivers and workers of a sweep killed at random moments: the same rounds, none lost or doubled."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

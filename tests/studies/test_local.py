@@ -1,7 +1,5 @@
 """The local engine: what it plays is what `learn` plays; kills, errors and stops cost nothing that was saved."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import signal

@@ -1,7 +1,5 @@
 """From a TOML file to trials, and one sentence for every mistake."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

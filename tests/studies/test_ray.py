@@ -1,7 +1,5 @@
 """The Ray engine, on a cluster that is started for it: the same results as local processes, whatever is killed."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Every runner plays every job once, whatever the jobs are: those of sweeps, of suites, and of these tests."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections import deque

@@ -1,7 +1,5 @@
 """Means and interquartile means with bootstrap intervals, against the naive way."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

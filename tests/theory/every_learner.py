@@ -4,8 +4,6 @@ Independent of the package: a problem here is a table of outcomes, written as tu
 problems that it may be in, and after each step the problems that agree with everything it has seen.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 from itertools import permutations, product

@@ -1,7 +1,5 @@
 """The game with delay as slowly and plainly as it can be written: copies of all states are kept."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import Any

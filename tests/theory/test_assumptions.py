@@ -1,7 +1,5 @@
 """The three assumptions: what they accept, what they reject, and the witness they name."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

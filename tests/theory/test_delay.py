@@ -1,7 +1,5 @@
 """Plans that are old: the reduction, the bounds and the elimination of pairs hold, and each fails when it is broken."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

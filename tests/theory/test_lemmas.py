@@ -1,7 +1,5 @@
 """What the paper cites: each lemma on random instances and on a real player's plans, and false where it is broken."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

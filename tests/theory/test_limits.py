@@ -1,7 +1,5 @@
 """The limits equal what a search through all deterministic learners finds, and elimination stays within them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The proved widths: what they promise, and their formulas again."""
 
-from __future__ import annotations
-
 from itertools import chain, combinations, product
 from math import ceil, exp, inf, lgamma, log, pi, sqrt
 from typing import Any

@@ -1,7 +1,5 @@
 """Regret and Resets, and the widths of the paper."""
 
-from __future__ import annotations
-
 from math import log, sqrt
 
 import numpy as np

@@ -4,8 +4,6 @@ Seeds are fixed. Were they drawn anew, the first test would fail with probabilit
 theorem is right, and those of narrower widths by less on what was measured (`make bench-coverage`, hundreds of seeds).
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise, product

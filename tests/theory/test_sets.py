@@ -1,7 +1,5 @@
 """Projections are exact: feasible, variational, idempotent, and what a solver that knows no theory finds."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Every statement on problems whose answers are known, and that each certificate can fail."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

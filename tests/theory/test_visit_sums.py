@@ -1,7 +1,5 @@
 """What proved widths cost over a run, by enumeration."""
 
-from __future__ import annotations
-
 from itertools import product
 from math import inf, log, sqrt
 from typing import Any

@@ -1,7 +1,5 @@
 """A plant whose states are counted from -20 and whose resets are counted too."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import gymnasium

@@ -1,7 +1,5 @@
 """Players that are registered nowhere: commands reach them as module:Class."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from resetfree.players.dual.penalties import ConstantPenalty

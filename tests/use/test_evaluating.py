@@ -1,7 +1,5 @@
 """Evaluation in both senses: the exact values lie in the intervals, and every reset is accounted for."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

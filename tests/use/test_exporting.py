@@ -1,7 +1,5 @@
 """A policy as a plain file: the same predictions bit for bit, with resetfree or NumPy alone; others are refused."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """Intervals: exact ones against SciPy, the others against plain loops and their promise."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A machine with continuous actions on every surface: run, resume, evaluate, export, predict, report, sweep, studio."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from pathlib import Path

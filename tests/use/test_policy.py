@@ -1,7 +1,5 @@
 """`predict` as Stable-Baselines3 users expect it: single observations, batches, states, episode starts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import gymnasium

@@ -1,7 +1,5 @@
 """C and ONNX act as the policy that they were written from; what they cannot hold is refused."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import warnings

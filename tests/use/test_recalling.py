@@ -1,7 +1,5 @@
 """From a run file to its policy: the same as the run's own, without the environment, and never by a stranger's code."""
 
-from __future__ import annotations
-
 import json
 import signal
 import sqlite3

@@ -1,7 +1,5 @@
 """The battery catches what it is there to catch: for each clause a player that breaks it, and no other clause."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -107,7 +105,7 @@ class Wavers(Good):
 class Chance(Good):
     """Every game differs from the last."""
 
-    games: ClassVar[count[int]] = count(1)
+    games: ClassVar["count[int]"] = count(1)
 
     def init(self, problem: rf.Problem, episodes: int, seed: int) -> Means:
         return replace(super().init(problem, episodes, seed), turns=next(self.games))
@@ -389,7 +387,7 @@ class CountsDual(GoodDual):
 
 
 class ChanceDual(GoodDual):
-    games: ClassVar[count[int]] = count(1)
+    games: ClassVar["count[int]"] = count(1)
 
     def init(self, problem: rf.Problem, episodes: int, seed: int) -> Weight:
         return replace(super().init(problem, episodes, seed), theta=1.0 / next(self.games))

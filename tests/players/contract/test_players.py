@@ -1,7 +1,5 @@
 """Every player that is discovered keeps every clause of the contract."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

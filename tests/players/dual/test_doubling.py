@@ -1,7 +1,5 @@
 """The multiplier that doubles: its dual regret on hostile signals, and Regret and Resets without B."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Every dual player keeps the bound it states, on the sequences that hurt and on random ones."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable, Iterator

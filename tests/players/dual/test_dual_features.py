@@ -1,7 +1,5 @@
 """Dual players whose xi are features of vectors: the same play as with rows, and bounds that hold on a continuum."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

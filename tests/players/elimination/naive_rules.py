@@ -1,7 +1,5 @@
 """Beliefs about danger as they are defined: every hypothesis, cell by cell, in a dictionary."""
 
-from __future__ import annotations
-
 import math
 from itertools import product
 

@@ -1,7 +1,5 @@
 """The bound of support elimination on every path of small problems of every kind, in all three of its forms."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

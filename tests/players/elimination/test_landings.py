@@ -1,7 +1,5 @@
 """Danger that belongs to where one lands: effects, places, beliefs by their definition, bounds on every path."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import product
 from math import gamma

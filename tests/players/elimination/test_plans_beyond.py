@@ -1,7 +1,5 @@
 """Plans beyond the episode: what they earn, that the bound on resets does not depend on them, and that they resume."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Rule elimination: its beliefs against their definition, both of its bounds, and what it learns in words."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import log2
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """Shared elimination: what twins share, by hand; the bound on every path; tests that find exceptions again."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The learned shield: its bound on resets holds on every path, whatever is chosen among the allowed actions."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -5,8 +5,6 @@
 `samples[h]` holds the steps taken at step h as (pair index, reward, successor or None, weight).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Algorithm 1 with elimination inside: both theorems, on problems of every family."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

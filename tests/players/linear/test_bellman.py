@@ -10,8 +10,6 @@ beta_r = H and beta_c = 1 are wide enough on every path, with no probability at 
 for every (h, s, a), with N counted here and not by the learner: one that learns nothing, or something else, fails.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Compiled rounds of Algorithm 1 are those of the plain loop, bit for bit, and what they cannot play is refused."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

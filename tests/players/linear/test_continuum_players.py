@@ -1,7 +1,5 @@
 """Algorithm 1 and the greedy composite on a continuum: the finite players on the same data, claims, files, widths."""
 
-from __future__ import annotations
-
 import dataclasses
 from itertools import pairwise
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Greedy LSVI-UCB on the composite: fast equals naive, optimism where it is proved, and plans that are kept."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Guarded linear: what its features call dangerous, by hand; the bound on every path; fewer resets than without it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

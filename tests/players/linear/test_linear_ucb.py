@@ -1,7 +1,5 @@
 """Algorithm 1's primal player: fast equals naive, optimism holds where it is proved, and nothing overflows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """LSVI-UCB++ and perturbed history: their formulas again, plainly, and what they promise."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

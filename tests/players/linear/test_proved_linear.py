@@ -1,7 +1,5 @@
 """Algorithm 1 with the smallest proved widths: fast equals naive, it is optimistic, and it learns where they bite."""
 
-from __future__ import annotations
-
 from functools import partial
 from itertools import pairwise, product
 from math import log, sqrt

@@ -1,7 +1,5 @@
 """The linear player on stored transitions: fast equals naive, kept widths are exact, and plans are kept."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Where resets begin, in words: what few falls say about a boundary, and how surely."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

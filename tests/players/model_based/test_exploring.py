@@ -1,7 +1,5 @@
 """When a search explores, and what it says about it."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from resetfree.core.arrays import Floats

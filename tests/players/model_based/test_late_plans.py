@@ -1,7 +1,5 @@
 """Players that keep a policy, when plans come late: what is adopted, what it rests on, whose life and fall it is."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

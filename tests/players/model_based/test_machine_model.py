@@ -1,7 +1,5 @@
 """The model of a machine and the search in it: what is judged, imagined and trusted."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Imagined lives: what they come to by hand, their gradient against differences, and a search that uses it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

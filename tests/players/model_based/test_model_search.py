@@ -1,7 +1,5 @@
 """Policy search in a fitted model: its parts against naive ones, and the whole on worlds whose answer is known."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """A machine that stands keeps the policy that has proven itself: when it is left, and when it is played again."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """model-search where a rare prize is all there is to win, and where nothing is ever a reset."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import gymnasium as gym

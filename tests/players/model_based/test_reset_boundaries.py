@@ -1,7 +1,5 @@
 """Lines across two sensors and rings around a place: found from few falls, never across what was lived in, in words."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray

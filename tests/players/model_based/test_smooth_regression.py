@@ -1,7 +1,5 @@
 """Smooth functions from few examples, against the same formulas written out, and against what they must not do."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Value iteration in a fitted model, and the policy that imitates it."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.spatial import cKDTree
 

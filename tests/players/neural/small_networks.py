@@ -1,7 +1,5 @@
 """Small networks and a small problem for them, in one place so that tests share compiled programs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

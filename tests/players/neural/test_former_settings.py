@@ -1,7 +1,5 @@
 """Settings that were renamed: the former names give the same run with a notice, and files that hold them go on."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import warnings

@@ -1,7 +1,5 @@
 """Model-based policy optimisation: the ensemble's loss by hand, imagined lives step by step, and the price of falls."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

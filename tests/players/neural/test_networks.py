@@ -1,7 +1,5 @@
 """Networks as arrays: NumPy and JAX agree, densities are densities, and a policy is a policy whatever its weights."""
 
-from __future__ import annotations
-
 from math import erf, sqrt
 
 import jax

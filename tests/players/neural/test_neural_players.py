@@ -1,7 +1,5 @@
 """What all players with networks share: exact resume, files that are checked, sentences, and a late import of JAX."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

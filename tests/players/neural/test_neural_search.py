@@ -1,7 +1,5 @@
 """The player with networks: what it learns from, strives for and plays by hand; exact resume; policies without JAX."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from functools import cache

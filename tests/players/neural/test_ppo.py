@@ -1,7 +1,5 @@
 """Proximal policy optimisation: advantages and loss by hand, what ends a life, when it learns, and that it does."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from math import exp
 

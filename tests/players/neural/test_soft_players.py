@@ -1,7 +1,5 @@
 """Soft actor-critics: their targets by hand, what ends a life, and that they learn."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

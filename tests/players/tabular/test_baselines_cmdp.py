@@ -1,7 +1,5 @@
 """Baselines for constrained and for persistent problems."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from math import exp, log, sqrt
 from typing import Any, cast

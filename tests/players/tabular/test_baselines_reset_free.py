@@ -3,8 +3,6 @@
 Transcriptions here are written out with every sum and share nothing with the compiled passes.
 """
 
-from __future__ import annotations
-
 from itertools import pairwise
 from math import log, sqrt
 from typing import Any

@@ -1,7 +1,5 @@
 """The oracle's player: nobody answers a multiplier better, and what it says of itself is exact."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from tests.property.random_mdps import rough_mdp, sparse_policy

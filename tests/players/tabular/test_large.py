@@ -1,7 +1,5 @@
 """Large problems: the lazy forms of players and evaluation give the numbers of the whole ones, and stay small."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any

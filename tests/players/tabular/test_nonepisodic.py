@@ -1,7 +1,5 @@
 """One unbroken life: resets bounded on every path, the gain oracle, and regret that flattens out."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 

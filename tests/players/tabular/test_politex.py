@@ -1,7 +1,5 @@
 """POLITEX: its trap with linear resets, the ways out of it, and its values against plain transcriptions."""
 
-from __future__ import annotations
-
 from collections import Counter
 from math import log, sqrt
 from typing import Any

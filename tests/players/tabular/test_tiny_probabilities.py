@@ -1,7 +1,5 @@
 """A reset whose probability is 1e-300 asks for a multiplier of 1e300, whose square is no float."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

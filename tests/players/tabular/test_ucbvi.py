@@ -1,7 +1,5 @@
 """Value iteration on counts, optimistic or by noise: the formulas again, plainly, and what is promised."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from math import sqrt
 from typing import Any

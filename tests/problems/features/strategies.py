@@ -1,7 +1,5 @@
 """Random states, bounds and settings for every feature map."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Each feature map against its definition, written the slow way."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

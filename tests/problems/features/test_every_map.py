@@ -1,7 +1,5 @@
 """What every feature map promises, on states of every kind."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A user's own features: what is promised is held, and the run names the function without holding its code."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

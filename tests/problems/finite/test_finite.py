@@ -1,7 +1,5 @@
 """Every kind of bad input is refused with one sentence; every accepted form gives the same problem."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Features and sets: a product of contexts keeps its tasks' features, and the check of U is the players' own U."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from tests.property.random_mdps import closed_mdp

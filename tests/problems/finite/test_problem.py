@@ -1,7 +1,5 @@
 """The protocol: what an episode is, where the next one starts, and that one seed fixes everything."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Transition rows in float32 are accepted, up to float32's rounding and no further; their support stays exact."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import sparse

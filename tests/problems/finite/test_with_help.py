@@ -1,7 +1,5 @@
 """Asking for help as an action: by hand, against the linear program, and on random problems."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

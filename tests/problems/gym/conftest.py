@@ -1,7 +1,5 @@
 """A plant to be learned on, which counts its resets and fails where it is told to."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import gymnasium

@@ -1,7 +1,5 @@
 """A machine with goal observations and two motors of its own: a point that is pushed about."""
 
-from __future__ import annotations
-
 import signal
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The protocol: no reset but at the start and after a reset event, time limits lifted, everything from one seed."""
 
-from __future__ import annotations
-
 import warnings
 from itertools import pairwise
 from typing import Any

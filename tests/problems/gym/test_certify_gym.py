@@ -1,7 +1,5 @@
 """The record of a run on an environment: starts follow ends but where somebody put the agent."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Named coordinates of an environment's states: known ids, parts of observations, and a user's `decode`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import gymnasium

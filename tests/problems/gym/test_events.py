@@ -1,7 +1,5 @@
 """Words that say when a reset is called for mean what Python would mean by them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The examples on Gymnasium environments: each problem is what its comments say, and each script runs."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

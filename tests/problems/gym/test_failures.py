@@ -1,7 +1,5 @@
 """What an environment cannot mean ends the run with one sentence, and the rounds before it are kept."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar

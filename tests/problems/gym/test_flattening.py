@@ -1,7 +1,5 @@
 """Observations of several parts become one vector, whose numbers have names; images do not."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from typing import Any
 

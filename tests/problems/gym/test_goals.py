@@ -1,7 +1,5 @@
 """A goal is not a fall: it is counted apart, no reset is, and what follows it is what was said."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A history of observations and actions as the state, and the runs in which one is advised."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

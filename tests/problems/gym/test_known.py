@@ -1,7 +1,5 @@
 """Known environments, as they are: what their ends mean, told apart by real steps."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import gymnasium

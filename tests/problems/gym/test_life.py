@@ -1,7 +1,5 @@
 """Environments that refuse to go on after a time limit of their own restart for free, which is no reset."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Limits that are known beforehand: reset events, known to the learner before any happened, and margins that cost."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

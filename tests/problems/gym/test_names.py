@@ -1,7 +1,5 @@
 """`gym:` names, factories that return environments, and what the commands make of them."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

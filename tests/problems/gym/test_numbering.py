@@ -1,7 +1,5 @@
 """Numbers of observations outlive an interruption: a resumed run speaks of the same states."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The page about one's own environment: its environment and its deployment are run as they stand."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Rewards of any range: fixed units, nothing is refused or cut, and the run says what lies outside."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from dataclasses import replace

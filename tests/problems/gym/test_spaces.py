@@ -1,7 +1,5 @@
 """Observations become states and indices become actions, or one sentence says why not."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import gymnasium

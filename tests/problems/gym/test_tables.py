@@ -1,7 +1,5 @@
 """The exact model of an environment with a table, against a naive reading of it and against the environment itself."""
 
-from __future__ import annotations
-
 from collections import Counter
 from math import log, sqrt
 from typing import Any

@@ -1,7 +1,5 @@
 """Lagrange's equations by differences: what a Lagrangian says of an acceleration, without solving anything by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

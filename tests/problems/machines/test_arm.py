@@ -1,7 +1,5 @@
 """The arm moves by Lagrange's equations of six rods, and its limits and rewards are what its docstring says."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from tests.problems.machines.lagrange import generalised_force

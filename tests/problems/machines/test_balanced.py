@@ -1,7 +1,5 @@
 """The cart-pole and the pendulum move by Lagrange's equations, stay up while they are steered, and fall otherwise."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

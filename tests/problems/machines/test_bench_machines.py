@@ -1,7 +1,5 @@
 """The benchmark of machines: what it computes from episodes, what it keeps of trials, and that a trial goes on."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

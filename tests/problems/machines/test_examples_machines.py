@@ -1,7 +1,5 @@
 """The examples on machines: they learn, compare, and draw; here with a small search and short lives."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

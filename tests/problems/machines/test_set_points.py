@@ -1,7 +1,5 @@
 """What every machine keeps: it lives without resets while it is steered, resets come from limits, rewards in [0, 1]."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -6,8 +6,6 @@ held at that moment. FOLDER/killed.jsonl has one line for each kill: what the fi
 after it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

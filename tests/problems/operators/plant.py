@@ -1,7 +1,5 @@
 """A small machine that is somewhere by itself: a real simulator whose state lives in this process and nowhere else."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -31,7 +29,7 @@ class Plant(rf.Problem):
         self._delay, self._detail = delay, "it was switched on"
         self._performed: list[Intervention] = []
 
-    def problem(self) -> Plant:
+    def problem(self) -> "Plant":
         return self
 
     @property

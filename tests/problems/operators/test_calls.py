@@ -1,7 +1,5 @@
 """Calls to a person who is elsewhere, at servers on loopback: what they say, and servers that fail or hang."""
 
-from __future__ import annotations
-
 import base64
 import email
 import email.policy

@@ -1,7 +1,5 @@
 """Killed in the middle of anything, a run on a machine asks for one reset and goes on with all that it had learned."""
 
-from __future__ import annotations
-
 import json
 from itertools import groupby
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A Gymnasium environment with a person beside it: stopped in the middle, it goes on with all that was learned."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The commands of docs/hardware.md do what the page says."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

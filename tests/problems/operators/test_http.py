@@ -1,7 +1,5 @@
 """The endpoint on loopback: answers who knows the token, and nothing that anybody sends disturbs it."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import socket

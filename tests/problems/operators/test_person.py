@@ -1,7 +1,5 @@
 """`OperatorReset` by function and by folder; what `learn` keeps of it whatever happens."""
 
-from __future__ import annotations
-
 import functools
 import json
 import math

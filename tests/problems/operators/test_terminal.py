@@ -1,7 +1,5 @@
 """A person at a real terminal: asked, waited for, and obeyed; each test is a process of its own behind a pty."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty

@@ -1,7 +1,5 @@
 """A machine that is served in a thread of this process, and its operator."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

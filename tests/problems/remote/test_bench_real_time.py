@@ -1,7 +1,5 @@
 """The benchmark of a world that does not wait: what it says of its measurements, and that it sees what is lost."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A machine over UDP as a problem: the same runs as in this process, whatever the wire does; by the clock too."""
 
-from __future__ import annotations
-
 import json
 import sys
 import time

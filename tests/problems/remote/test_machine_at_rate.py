@@ -1,7 +1,5 @@
 """A machine in a process of its own, played by the clock. Counts only: a busy computer may delay anything."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

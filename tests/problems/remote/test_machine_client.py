@@ -1,7 +1,5 @@
 """The learner's end: it never waits, allocates next to nothing, and keeps only the newest sensors in order."""
 
-from __future__ import annotations
-
 import time
 import tracemalloc
 from collections import deque

@@ -1,7 +1,5 @@
 """docs/connect_your_machine.md is true: its forty lines are a machine, its bytes are ours, its commands learn."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import re

@@ -1,7 +1,5 @@
 """The clock of a machine: what comes late is caught up, what stood still for long is not."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time

@@ -1,7 +1,5 @@
 """What a machine says of itself is read as it was said, and refused in one sentence if it cannot be."""
 
-from __future__ import annotations
-
 import json
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """The machine's end: sessions, the watchdog, the lever, and everything that must do no harm. No clock, no socket."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Packets: what is sealed can be read, byte by byte as documented, and nothing else can."""
 
-from __future__ import annotations
-
 import os
 import select
 import struct

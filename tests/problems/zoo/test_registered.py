@@ -1,7 +1,5 @@
 """What every registered finite problem must do, found by discovery and never listed by hand."""
 
-from __future__ import annotations
-
 import tracemalloc
 from typing import Any
 

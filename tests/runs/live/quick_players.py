@@ -1,7 +1,5 @@
 """Primal players that learn within microseconds, for runs at a rate; all they play depends on all that they saw."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -1,7 +1,5 @@
 """A board: the newest complete message, also when its writer is killed in the middle, and never a torn one."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -3,8 +3,6 @@
 Nothing is asserted about time. Real runs go on for as long as the learner takes to come back.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Runs by the clock, with real processes: nothing is asserted about time, only counts and the replay from the file."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """A machine never waits without a command while a plan is made: it has fallen, is held, or gets the safe action."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

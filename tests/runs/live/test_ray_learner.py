@@ -1,7 +1,5 @@
 """Learners on a real Ray: the same rounds as with a learner here, whatever is killed, stopped or cut off."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import re

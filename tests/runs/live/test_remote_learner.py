@@ -1,7 +1,5 @@
 """A learner elsewhere and its relay, over a network that loses questions and answers: no round is lost or doubled."""
 
-from __future__ import annotations
-
 import random
 import shutil
 import sqlite3

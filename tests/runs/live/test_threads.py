@@ -1,7 +1,5 @@
 """Plans are read ahead: the newest one, once, whole, and what is wrong with one is raised where the run is played."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """TensorBoard files, read back byte by byte: the names of docs/columns.md, and the numbers of the run."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import math

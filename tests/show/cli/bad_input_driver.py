@@ -6,8 +6,6 @@ Out: {"status": ..., "err": ...}. A negative status is a signal: -14 it could no
      Of Python calls, `err` has one line for each that raised what is none of ours.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -1,7 +1,5 @@
 """What is handed to everything that takes an argument."""
 
-from __future__ import annotations
-
 import inspect
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A command of the program, called in this process."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

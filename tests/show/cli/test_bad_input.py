@@ -4,8 +4,6 @@ Functions, parameters, commands, options and problems are found by looking, so t
 a process of its own that may take 3 GB of addresses; what goes on for longer than a moment is stopped as by Ctrl-C.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

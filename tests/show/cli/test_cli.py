@@ -1,7 +1,5 @@
 """The command line: people get text, programs one JSON object, bad input one sentence and status 2."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """`resetfree bench` and what `list` says of it."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

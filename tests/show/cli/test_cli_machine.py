@@ -1,7 +1,5 @@
 """`resetfree machine` as a program of its own: how it begins and ends, and that nothing sent to it does harm."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """`resetfree run`: saves what it plays, goes on where it stopped, and says what is guaranteed."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """`resetfree run --rate` and `--delay`: acting in real time and with plans that come late, from the command line."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

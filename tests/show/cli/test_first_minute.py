@@ -1,7 +1,5 @@
 """What a new user sees on a terminal: help that is whole, a result in one sentence, and failures before the rest."""
 
-from __future__ import annotations
-
 import io
 import re
 import shlex

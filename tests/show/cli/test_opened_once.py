@@ -1,7 +1,5 @@
 """A command makes its environment once and closes it, however it ends; what is given ready-made stays open."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from contextlib import suppress

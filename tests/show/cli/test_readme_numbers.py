@@ -1,7 +1,5 @@
 """The numbers of the README are those of its commands, replayed with few episodes and fixed seeds."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

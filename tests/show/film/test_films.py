@@ -1,7 +1,5 @@
 """Films of runs: what they show is what happened, a scene of a reset ends with it, and their size is bounded."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sqlite3

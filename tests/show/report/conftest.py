@@ -1,7 +1,5 @@
 """Run files that the tests of the report share: made once, small, by players that are quick."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A page as a browser takes it apart: elements, figures with their links, and the data behind a figure."""
 
-from __future__ import annotations
-
 import base64
 import csv
 import io

@@ -1,7 +1,5 @@
 """The film in a page: what it shows, where it is made by itself, and that page and film stay small."""
 
-from __future__ import annotations
-
 import base64
 import io
 import re

@@ -1,7 +1,5 @@
 """Every kind of run file makes a report or one sentence: several problems, no oracle, unfinished, forged, damaged."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import shutil

@@ -1,7 +1,5 @@
 """What the figures show is what the runs say, at the episodes that are shown, and intervals are those of the tables."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 from typing import Any

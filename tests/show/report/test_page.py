@@ -1,7 +1,5 @@
 """The page: one file, offline, nothing runs that we did not write, everybody can read it and take figures from it."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

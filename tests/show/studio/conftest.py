@@ -1,7 +1,5 @@
 """What the studio's tests share: one server for those that only ask."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

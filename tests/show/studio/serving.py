@@ -1,7 +1,5 @@
 """A real studio in a process of its own, and plain ways to talk to it."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import os
@@ -118,7 +116,7 @@ class Here:
         """It, as one that is asked."""
         return Served(None, int(self._listening.getsockname()[1]), self.studio.folder.path)  # type: ignore[arg-type]
 
-    def watch(self, name: str, buffer: int | None = None) -> Watcher:
+    def watch(self, name: str, buffer: int | None = None) -> "Watcher":
         connection = socket.socket()
         if buffer is not None:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)

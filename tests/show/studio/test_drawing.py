@@ -1,7 +1,5 @@
 """Drawn grids: hand-solved fields, the repair, and agreement with the library on random ones."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

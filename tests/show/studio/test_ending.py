@@ -1,7 +1,5 @@
 """Ctrl-C and SIGTERM: games are saved, processes are gone, and slow requests delay nothing."""
 
-from __future__ import annotations
-
 import re
 import signal
 import socket

@@ -1,7 +1,5 @@
 """The folder: names and nothing else, hostile and damaged files, copies of files that are being written, reports."""
 
-from __future__ import annotations
-
 import json
 import os
 import sqlite3

@@ -1,7 +1,5 @@
 """Hostile requests against a real server: refused or bounded, it stays up, and the game that is on goes on."""
 
-from __future__ import annotations
-
 import json
 import re
 import resource

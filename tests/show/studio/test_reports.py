@@ -1,7 +1,5 @@
 """Reports are made in another process: if it fails, the response is one sentence, and games are not affected."""
 
-from __future__ import annotations
-
 import os
 import resource
 import signal

@@ -1,7 +1,5 @@
 """Games that go on here: pause, step, speed, stop, resume; the run files are those of `learn`, bit for bit."""
 
-from __future__ import annotations
-
 import json
 import math
 import sqlite3

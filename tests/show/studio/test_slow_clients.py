@@ -1,7 +1,5 @@
 """Slow clients: cut off after a while, without effect on others."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import time

@@ -1,7 +1,5 @@
 """Several who press Start at the same moment, at one studio or at two in one folder: each gets a game of its own."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor

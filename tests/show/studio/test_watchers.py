@@ -1,7 +1,5 @@
 """Watchers of one game: a frame is made once for all of them, and one that does not read delays no other."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import socket

@@ -1,7 +1,5 @@
 """A row of a batch beside the run of the reference engine with the same seed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A player that is defined elsewhere says its own batched form, and the engine plays it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """The device's random numbers are NumPy's, bit for bit."""
 
-from __future__ import annotations
-
 import jax.numpy as jnp
 import numpy as np
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Rows do not know of each other, segments leave no trace, and what is asked for wrongly is refused in a sentence."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The batched engine plays the rounds of the reference engine, for every player it knows on every kind of problem."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

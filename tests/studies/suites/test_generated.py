@@ -1,7 +1,5 @@
 """The suite of generated problems: draws are reproducible and feasible, and a bad `auto` is caught."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The comparison: the same random numbers for all, widths from other instances, nothing lost and nothing done twice."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

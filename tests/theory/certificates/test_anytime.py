@@ -1,7 +1,5 @@
 """Bounds at any time, identities, and sides that a float cannot hold."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import math

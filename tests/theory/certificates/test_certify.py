@@ -1,7 +1,5 @@
 """What is proved holds on real runs, what is tuned says so, and a changed record is caught by the right claim."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import sqlite3

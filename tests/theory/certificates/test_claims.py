@@ -1,7 +1,5 @@
 """What claims count, what their proofs rest on, and the comparators that they are made against."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

@@ -1,7 +1,5 @@
 """Certificates of runs whose plans were old: each claim uses the ages of the plans, or does not apply."""
 
-from __future__ import annotations
-
 import dataclasses
 from functools import cache
 from typing import Any

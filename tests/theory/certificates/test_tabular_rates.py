@@ -1,7 +1,5 @@
 """The paper's remark on the tabular setting: its rates are those of linear MDPs with d = |S| |A|."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from math import log, sqrt
 from typing import Any

@@ -1,7 +1,5 @@
 """Three ways to the exact answer of a finite problem agree."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The best average reward without a reset: policy iteration, a linear program, fractions and brute force agree."""
 
-from __future__ import annotations
-
 import itertools
 from fractions import Fraction
 

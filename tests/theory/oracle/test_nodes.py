@@ -1,7 +1,5 @@
 """A continuum in several dimensions: its features and simulator, and answers by quadrature checked in other ways."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The continuous problem: its features, its simulator, and an exact answer checked in four other ways."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 

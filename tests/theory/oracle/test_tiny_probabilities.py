@@ -1,7 +1,5 @@
 """Where probabilities are tiny: the support decides, multipliers are those of rational arithmetic, no claim is lost."""
 
-from __future__ import annotations
-
 import dataclasses
 from fractions import Fraction
 from math import inf
