@@ -28,6 +28,7 @@ from resetfree.core.settings import check, expect
 from resetfree.problems.action_spaces import ActionSpace, Choices, PairFeatures
 from resetfree.problems.factors import Factors
 from resetfree.problems.features import FeatureMap
+from resetfree.problems.guidance import Guidance
 from resetfree.problems.limits import Limits
 from resetfree.problems.operators.channel import Operator, Request
 
@@ -239,6 +240,11 @@ class Problem(ABC):
     units: tuple[float, float] | None = (0.0, 1.0)  # rewards that are scaled to 0 and 1; None until they are learned
     after_goal: str | None = None  # what follows a goal; None if it has no goals, "" if none is stated beforehand
     never_resets: bool = False  # whether it is stated that nothing that can happen is a reset
+
+    @property
+    def guidance(self) -> Guidance | None:
+        """Goals, starts and demonstrations, if the task states them."""
+        return None
 
     @cached_property
     def actions(self) -> ActionSpace:

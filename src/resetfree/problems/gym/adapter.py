@@ -24,6 +24,7 @@ from resetfree.problems.action_spaces import Box, Choices
 from resetfree.problems.contract import Description, Episode, Note, Recorded, State, intervene
 from resetfree.problems.features import FeatureMap
 from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.problems.guidance import Guidance
 from resetfree.problems.gym.decoding import Decoder
 from resetfree.problems.gym.events import Condition, Decide
 from resetfree.problems.gym.flattening import space_form
@@ -110,6 +111,13 @@ class GymProblem(SteppedProblem):
             raise NotCertifiable(self.no_table)
         model: FiniteMDP = self._model
         return model
+
+    @property
+    def guidance(self) -> Guidance | None:
+        """What the task states about itself, where states are its observations."""
+        plain = self.n_states is None and self.terms.function is None and not isinstance(self._observer, Recent)
+        found = getattr(self.env.unwrapped, "guidance", None) if plain else None
+        return found if isinstance(found, Guidance) else None
 
     @property
     def names(self) -> list[str] | None:

@@ -13,7 +13,7 @@ import gymnasium
 import numpy as np
 
 from resetfree.core.arrays import Floats
-from resetfree.problems.gym.goals import NEW_TASK, RESTART
+from resetfree.problems.gym.goals import GO_ON, NEW_TASK, RESTART
 from resetfree.problems.gym.making import Env, layers
 
 PER_GOAL = "goal"  # the `reward` that pays 1 for each goal
@@ -77,6 +77,11 @@ KNOWN: dict[str, Meaning] = {
     "Taxi": Meaning("terminated", after_goal=NEW_TASK, new_task=NewPassenger(), reward_range=(-10.0, 20.0)),
     **dict.fromkeys(("FrozenLake", "FrozenLake8x8"), Meaning("terminated and reward>0", "terminated and reward<=0")),
     **dict.fromkeys(("CliffWalking", "CliffWalkingSlippery"), Meaning("terminated", "reward<=-100", reward=PER_GOAL)),
+    **dict.fromkeys(
+        ("tabletop", "tabletop-edge", "peg-edge", "sawyer-door", "sawyer-peg"),
+        Meaning("info.is_success", "terminated", GO_ON, reward_range=(0.0, 1.0)),
+    ),
+    **dict.fromkeys(("workspace", "flip-cheetah"), Meaning("never", "terminated", reward_range=(0.0, 1.0))),
     **{
         f"Fetch{task}{kind}": Meaning("info.is_success", after_goal=NEW_TASK, new_task=NewTarget(), reward_range=span)
         for task in ("Reach", "Push", "Slide", "PickAndPlace")

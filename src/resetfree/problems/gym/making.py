@@ -17,7 +17,10 @@ from gymnasium.envs.registration import registry
 from resetfree.core.errors import InvalidInput, UnknownName, one_line
 
 # Packages that register their environments when imported.
-PACKAGES = ("resetfree.problems.machines", "minigrid", "highway_env", "gymnasium_robotics", "metaworld")
+PACKAGES = (
+    *("resetfree.problems.machines", "resetfree.problems.autonomy"),
+    *("minigrid", "highway_env", "gymnasium_robotics", "metaworld"),
+)
 # Wrappers that change neither observations nor rewards nor actions.
 PASSIVE = (
     wrappers.TimeLimit,
