@@ -3,8 +3,6 @@
 `what` is how the message names the argument: "'seed' of simulate".
 """
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Array types (float64, Booleans, int64, of any shape), arrays that grow, and floats as fractions."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import Any
 

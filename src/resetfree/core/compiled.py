@@ -9,8 +9,6 @@ otherwise round otherwise. The wheels' libraries are set to one thread while a p
 (conda's MKL, a distribution's own), set its number of threads to 1 in the environment to get the same bits everywhere.
 """
 
-from __future__ import annotations
-
 import ctypes
 import threading
 from collections.abc import Callable

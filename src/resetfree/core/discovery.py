@@ -5,8 +5,6 @@ What lacks an optional dependency is unavailable, with the extra to install, and
 module:Class, imported by name: for commands, Python and sweep files, never for text from a run file.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import importlib
 import importlib.metadata

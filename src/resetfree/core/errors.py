@@ -1,7 +1,5 @@
 """The exceptions of resetfree: each message is one sentence with what was expected and what was given."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import sys

@@ -3,8 +3,6 @@
 Ray: joining a cluster, or starting one on this machine; what it raises becomes one sentence.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib
 import ipaddress

@@ -5,8 +5,6 @@ system when that dies. SQLite takes a log (-wal) or journal (-journal) for a par
 moments together.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import re

@@ -10,8 +10,6 @@ all arrays in the order of the head. Legend of the head: a plain value is itself
   ["class", "module:qualname", {field: ...}]
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import inspect

@@ -1,7 +1,5 @@
 """Numbers, counts and durations as people write them: the one formatter of terminal, report and studio."""
 
-from __future__ import annotations
-
 import math
 
 SMALLEST, LARGEST = 1e-4, 1e15  # between them, numbers are written out

@@ -8,8 +8,6 @@ A declaration is a type: int, float, bool, str, None, Literal, unions, list[...]
 tables of a file, a class, and Annotated with a `Range` or a `Rule` for what a type cannot express.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import math

@@ -16,8 +16,6 @@ only the value that `init` made. Further conditions, such as ranges of indices, 
 The bytes (`pack`, `unpack`) are uncompressed .npz, and safe if they are not trusted: sizes are checked first.
 """
 
-from __future__ import annotations
-
 import copy
 import io
 import math

@@ -11,8 +11,6 @@ What is skipped is counted. So there is at most one command per tick, never a bu
         ticks.acted()    # how late the command was
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from fractions import Fraction

@@ -4,8 +4,6 @@ Pages of another origin are refused by their Origin and Host headers, and other 
 if one is set.
 """
 
-from __future__ import annotations
-
 import hmac
 from collections.abc import Mapping, Sequence
 from typing import Annotated, TypeAlias

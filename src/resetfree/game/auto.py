@@ -1,7 +1,5 @@
 """`auto`: the players that suit a problem, and why. Each player ranks itself for it; the highest rank is taken."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -12,8 +12,6 @@ Legend: K rounds so far; g_k in [0, 1] the cost signal of round k, x_k = xi(s_1^
 player's parameter, u a comparator, lambda_c(s) = <xi(s), u> its multiplier function; pi* the best reset-free policy.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import hypot

@@ -6,8 +6,6 @@ So checkpoints, tests and batches deal with states alone.
 Legend: lam = lambda^k(s_1^k); v_r, v_c the primal player's own estimates of V_r and V_c of its policy at s_1^k.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ In episode k the dual player chooses a multiplier for the start s_1^k, the prima
 is rolled out, and both players learn from the same record.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar

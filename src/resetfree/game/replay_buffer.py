@@ -3,8 +3,6 @@
 Legend: row j is a state in the order of visit; its action leads to row j + 1. The last row of an episode has no action.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from math import nan
 from typing import Any

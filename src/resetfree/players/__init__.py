@@ -7,8 +7,6 @@ batched                                                    what a program over m
 testing                                                    the contract battery
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import warnings

@@ -12,8 +12,6 @@ j-th test has the error error / (j (j + 1)), so that all of them together have `
 Legend: n pairs of blocks; lam the price of a reset.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf, log, sqrt

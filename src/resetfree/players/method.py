@@ -5,8 +5,6 @@ A player may declare the methods under which it is compared with others: a stati
 them. A method with two players is declared by the primal one, which names the other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias

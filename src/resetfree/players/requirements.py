@@ -1,7 +1,5 @@
 """What players require of a problem, of a run and of each other before they play; settings have `core.settings`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Any

@@ -6,8 +6,6 @@ what the environment takes.
 Legend: n choices; A numbers in a point of a box.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ the problem itself.
 Legend: D numbers in a state, A actions; of a model L layers (1 or H), S states.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import math

@@ -5,8 +5,6 @@ densities on [0, 1]^D; I_a where action a is dangerous; omega rewards per featur
 P(.|x,a) = sum_j phi_j(x,a) nu_j + phi_d(x,a) [reset], r(x,a) = phi(x,a).omega, the same at every step.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from typing import Any
 

@@ -3,8 +3,6 @@
 Legend: D numbers in a state, G of them its goal; n states.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -16,8 +16,6 @@ While no episode is played nothing waits without a command either: the safe acti
 (`Holding`), unless the machine itself says that it is held.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass

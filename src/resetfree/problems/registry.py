@@ -1,7 +1,5 @@
 """Registered problems: a decorator in one file per problem, found in the folder and by entry points."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ step h: first those of the action (`ActionSpace.n_uniforms` blocks), then those 
 start.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 A name is a registered id, gym:ID or ID, a machine's address, FAMILY:NAME, or module:factory.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 from collections.abc import Callable, Mapping, Sequence

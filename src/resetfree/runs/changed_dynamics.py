@@ -10,8 +10,6 @@ predictions in each episode is ranked among those of the others and of the episo
 ranks are uniform as long as episodes are exchangeable. Only steps from states within those of the data count.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from math import exp, log

@@ -4,8 +4,6 @@ Legend: p_i the probability of a reset that the player predicted of episode i (t
 happened (`reset`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 

@@ -5,8 +5,6 @@ All randomness comes from one seed. Every round is committed before a reset is r
 newest checkpoint, and replays the rounds since to the players.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """The loop of a run: rounds are played, kept, watched and saved, until there are enough or something ends it."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import time

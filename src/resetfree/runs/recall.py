@@ -3,8 +3,6 @@
 A run file suffices: neither the environment nor its packages are needed, and nothing that a file names is imported.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol

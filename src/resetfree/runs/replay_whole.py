@@ -6,8 +6,6 @@ episodes, and make every plan again; every recorded action is compared with that
 of the random numbers of (seed, k). Rounds in which a deadline was missed, so that an action was held, are left out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple

@@ -6,8 +6,6 @@ plays the same rounds whenever that is decided, and can be replayed; from there 
 tuned.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """From a request to a game: two players with all their settings on a problem, and the spec."""
 
-from __future__ import annotations
-
 import dataclasses
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -6,8 +6,6 @@ registered players and problems are made (or those that are given), and nothing 
 settings in the file are those that were played is checked by `--replay`.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path

@@ -3,8 +3,6 @@
 A file is untrusted input. The remaining options must be given again by the user.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Mapping

@@ -6,8 +6,6 @@ errors/ab12….txt      the traceback of a trial that failed
 results.parquet, summary.parquet, report.md, curves.png
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

@@ -6,8 +6,6 @@ once by the oracle, and saved in the folder `values/`.
 Legend: K episodes, m marked episodes of a trial.
 """
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json

@@ -4,8 +4,6 @@ A list means "each of these", for names, options and settings alike; a value tha
 as a list in a list: `walls = [[1, 2]]` is the one value [1, 2].
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import re

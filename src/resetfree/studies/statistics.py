@@ -4,8 +4,6 @@ Legend: n seeds, m numbers of each (measures at episodes), R resamples. All numb
 seeds, so curves are resampled as wholes; the same number of seeds is always resampled in the same way.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 

@@ -4,8 +4,6 @@ The paper's comparator is the best policy that is never reset, over one episode 
 for ever. A learner that stands in a poor place may earn all of the first and little of the second.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -14,8 +14,6 @@ Of the two players' regrets (which player has which: docs/readings.md, "Plans th
     the widths. Proved, and used where the bound without delay is known; other players claim no regret at all.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

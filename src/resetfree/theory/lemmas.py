@@ -6,8 +6,6 @@ r + P V and P V one step of the true model (arriving in a reset state has value 
 policies of V_r - y V_c; R_p, R_d the players' regrets.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import log
 from typing import Annotated, Any, NamedTuple

@@ -103,8 +103,6 @@ is needed for every lam in [0, B].
 What is proved holds for plans that are kept: the class does not depend on when a plan was made.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from math import ceil, exp, expm1, floor, log, log1p, log2, sqrt
 from typing import NamedTuple

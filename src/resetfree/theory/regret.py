@@ -5,8 +5,6 @@ policy pi^k at s1; L^k(pi, lambda) = V_r^pi(s_1^k) - lambda(s_1^k) V_c^pi(s_1^k)
 Entry k-1 of a result is the sum over the first k rounds. Regret can be negative: an unsafe policy can earn more.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias

@@ -69,8 +69,6 @@ be larger only by pairs that it never has to try. `tests/theory/test_limits.py` 
 all deterministic learners on all tiny problems.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -11,8 +11,6 @@ Every set here is a cone cut by the ball, and the order is the whole secret: P_{
 The other order is wrong: P_C P_ball x = (B/|x|) z if |x| > B, which is shorter than P_ball z whenever z is not x, 0.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field

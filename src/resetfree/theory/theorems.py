@@ -6,8 +6,6 @@ the primal and the dual player; Abar the actions after which a reset is still av
 Maxima over all policies are computed by dynamic programming, one pass per start, never by sampling.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

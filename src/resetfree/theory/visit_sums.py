@@ -48,8 +48,6 @@ where g is 0 or 1.
     too large by that and never too small. Weights H - h and expected sums are as in `proved_widths`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from math import ceil, inf, log, sqrt
 from typing import NamedTuple

@@ -4,8 +4,6 @@ Legend: d dimension of phi, H horizon, K episodes, A actions, B bound on the mul
 of the targets (H for rewards, 1 for costs), alpha inverse temperature of the softmax.
 """
 
-from __future__ import annotations
-
 from math import log, sqrt
 
 from resetfree.core.settings import NonNegative, Positive, PositiveInt, Probability, checked

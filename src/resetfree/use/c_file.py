@@ -1,7 +1,5 @@
 """A policy as one C file: C99, no dependencies but the mathematical library, no memory that is allocated."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -8,8 +8,6 @@ continuing   one uninterrupted trajectory: an episode starts where the last one 
 Legend: n episodes of at most H steps, G_i the return of one (in [0, H]), T steps in all, N resets.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property

@@ -3,8 +3,6 @@
 A file is untrusted input: what does not fit is refused with one sentence.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

@@ -3,8 +3,6 @@
 Legend: n numbers x_i; alpha = 1 - confidence, the probability with which an interval may miss.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.special import betaincinv, stdtrit
 

@@ -6,8 +6,6 @@ that depends on it, `step` (int64 [N], from 1), and the output `action` (N of th
 Legend: the numbers of fields are those of onnx.proto.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

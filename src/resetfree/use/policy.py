@@ -1,7 +1,5 @@
 """A learned policy with everything that is done with it: predict, evaluate, export, read."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any

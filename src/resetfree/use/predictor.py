@@ -3,8 +3,6 @@
 Legend: H actions per episode, S states, A actions; h = 1..H the step of the episode.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 

@@ -3,8 +3,6 @@
 Legend: D numbers in a vector.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field

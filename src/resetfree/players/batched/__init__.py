@@ -5,8 +5,6 @@ may import JAX inside, or name a function of a module that does (`written_in`), 
 last axis of every array is the row, which is one run. InvalidInput is raised for settings that have no batched form.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol

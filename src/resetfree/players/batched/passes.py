@@ -4,8 +4,6 @@ A player's step gives its action in each state, or the probabilities; then the a
 uniform picks is known for every state at once, and the rollout only looks it up.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce

@@ -17,8 +17,6 @@ Adapted: utility H (1 - cost) and demand rho = H, so a frame adds H times the me
 Legend: Z the queue, g in [0, 1] the cost signal, eta what the queue is divided by, K rounds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf

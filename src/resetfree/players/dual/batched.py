@@ -3,8 +3,6 @@
 Legend: theta the parameter of lambda(s) = <xi(s), theta>, cap = B, g in [0, 1] the cost signal, k the round from 1.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 

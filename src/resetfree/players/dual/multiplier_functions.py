@@ -8,8 +8,6 @@ d' in arrays. Both have the same methods, so players need not distinguish them. 
 fitted `Features`, which a `Space` evaluates at each start.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

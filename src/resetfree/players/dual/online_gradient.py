@@ -5,8 +5,6 @@ the step of round k (eta: the same in all), g_k in [0, 1] the cost signal, x_k =
 hint for start s, K rounds.
 """
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from collections.abc import Callable

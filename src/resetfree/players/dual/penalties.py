@@ -8,8 +8,6 @@ Legend: N the resets so far, eta what each adds, lambda_hat(s) the smallest opti
 that the primal player's regret is at most (H + max lam) X.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar

@@ -4,8 +4,6 @@ Legend: B the largest multiplier, tol the cost that is small enough, v_c the pri
 probability of its plan, K rounds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar

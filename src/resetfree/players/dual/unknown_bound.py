@@ -10,8 +10,6 @@ Legend: lam_j = first 2^j the multiplier of phase j, tau_j = patience + growth l
 largest lambda_hat + 1, J the first phase with lam_J >= lambda*, P(b) a bound on the primal player's regret.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, log2

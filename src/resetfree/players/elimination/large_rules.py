@@ -3,8 +3,6 @@
 Counts and sets are those of support elimination; beliefs are about places (`landings`), one number per state.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

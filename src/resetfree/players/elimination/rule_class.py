@@ -9,8 +9,6 @@ rule and a kind together are a hypothesis: each cell of the rule is fatal with p
 of the others; a step from a fatal cell falls with probability rho, and one from any other cell never.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations

@@ -5,8 +5,6 @@ danger of an action depends on (`rule_class`). The player believes in a mixture 
 back what it believes to be fatal, and tries such a pair only when nothing else is left to gain, ever more rarely.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import log2

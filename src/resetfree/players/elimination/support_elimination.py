@@ -4,8 +4,6 @@ Legend: W the states that can still be safe given the observed edges and reset s
 observed successors all lie in W. The true safe sets lie inside the learned ones on every path: nothing safe is lost.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import log, sqrt
 from typing import ClassVar, cast

@@ -10,8 +10,6 @@ Legend: phi [N, d] features of the N = S*A pairs; lam the multiplier; reg the ri
 beta_r, beta_c widths of the bonuses; alpha inverse temperature; Q_r in [0, H-h+1] from above, Q_c in [0, 1] from below.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from math import inf, log
 from typing import Any, ClassVar

@@ -36,8 +36,6 @@ Legend of the compiled code: h from 0; length the steps of an artificial episode
 or S + s' where a reset put the agent into s', whose value is lam less.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from math import isqrt, sqrt
 from typing import Annotated, Any, ClassVar

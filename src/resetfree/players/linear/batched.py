@@ -1,7 +1,5 @@
 """Greedy LSVI-UCB on the composite (`greedy-composite`) for many rows at once: `composite.greedy_plan`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial, reduce
 from math import log

@@ -4,8 +4,6 @@ Legend: phi features of pairs [S*A, d]; width = |phi| in the norm of Lam^-1; bet
 the multiplier; V = max_a Q in [-lam, H-h+1]; R = H + B the range of the targets; p failure probability.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from math import inf, log, sqrt
 from typing import Any, ClassVar, Literal, TypeAlias

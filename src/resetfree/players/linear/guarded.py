@@ -10,8 +10,6 @@ Legend: as in `theory.proved_widths` and `support_elimination`: W the states tha
 U the number of unsafe pairs; V_r^k, V_c^k the player's values; lam the multiplier of this episode.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf, log

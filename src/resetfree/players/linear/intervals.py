@@ -4,8 +4,6 @@ Legend: as in `theory.proved_widths`; t a next state, `is_reset` the states whos
 room of a row.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from math import log, sqrt

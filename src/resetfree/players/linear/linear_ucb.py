@@ -4,8 +4,6 @@ Legend: phi features of pairs [S*A, d]; reg the ridge constant; beta_r, beta_c w
 temperature; lam the multiplier of this episode; Q_r in [0, H-h+1] from above, Q_c in [0, 1] from below.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from math import inf, log, sqrt
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias

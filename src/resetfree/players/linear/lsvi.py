@@ -8,8 +8,6 @@ above and Qcheck below the best composite value Q*_lam; R = H + lam its range; t
 Legend: phi features of pairs [S*A, d]; Lam their regularised second moments; lam the multiplier; z ~ N(0, I_d).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 

@@ -5,8 +5,6 @@ every row; L layers of data (one per step, or one for all), inverse [L, d, d] = 
 the rows with an action, by layer, ends [L+1] where each layer begins in it; w, w_r, w_c [H, d] weights of each step.
 """
 
-from __future__ import annotations
-
 from math import exp, sqrt
 from typing import NamedTuple
 

@@ -3,8 +3,6 @@
 Legend: phi features of pairs [S*A, d]; reg the ridge constant; L layers of data, one per step or one for all.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import log, sqrt

@@ -10,8 +10,6 @@ Two exact forms, distinguished by `phi`:
   features  gram = Lam^-1 [d, d], cross = M^T [S, d], pay = b [d]: better when d is much smaller than N.
 """
 
-from __future__ import annotations
-
 from math import sqrt
 from typing import NamedTuple
 

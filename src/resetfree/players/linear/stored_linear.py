@@ -5,8 +5,6 @@ of its own, Lam_a = reg I + sum psi psi^T; width = |psi| in the norm of Lam_a^-1
 actions in an episode, P the planning horizon; V = max_a Q in [-lam, t].
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from math import ceil, log, log2
 from typing import Annotated, Any, ClassVar

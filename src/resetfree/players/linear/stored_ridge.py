@@ -4,8 +4,6 @@ Legend: psi [n, d] features of rows; Lam_a = reg I + sum psi psi^T over the rows
 squared widths psi^T Lam_a^-1 psi of all rows, which are kept and corrected for new data, not computed again.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

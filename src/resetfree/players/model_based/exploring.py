@@ -5,8 +5,6 @@ free to explore from FREE steps without a rise on. After R resets, it is less ca
 without a reset or a rise: so in n steps, at most about sqrt(2 n / PATIENCE) resets end such a time.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

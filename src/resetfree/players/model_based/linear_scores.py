@@ -1,7 +1,5 @@
 """The policy that takes the action of largest score: what searches among choices found in earlier versions."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import ClassVar
 

@@ -4,8 +4,6 @@ Legend: z = (s - centre) / scale [D]; a in [-1, 1]^A an action on the scale of i
 dynamics; theta [A, D + 1] a policy, a = tanh(theta.(z, 1)); P steps planned ahead; lam the price of a reset.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple

@@ -3,8 +3,6 @@
 Legend: see `machine_model`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeAlias
 

@@ -3,8 +3,6 @@
 Legend: z = (s - centre) / scale; lam the price of a reset; P steps planned ahead. `machine_search` has the search.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, ClassVar

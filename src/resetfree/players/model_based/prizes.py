@@ -6,8 +6,6 @@ nearest known state won it.
 Legend: z [D] a scaled state.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

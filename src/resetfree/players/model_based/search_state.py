@@ -3,8 +3,6 @@
 Legend: n rows, the first of the replay buffer; lam the price of a reset.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar

@@ -11,8 +11,6 @@ values there decide whether it goes on. What it chooses there is then learned by
 Legend: z [D] a scaled state; a one of K actions [A] in [-1, 1]; p the probability of a reset; F hidden units.
 """
 
-from __future__ import annotations
-
 from itertools import product
 from typing import NamedTuple
 

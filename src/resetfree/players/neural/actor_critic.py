@@ -8,8 +8,6 @@ utility and falls to come (two networks each, of which the worse counts); T step
   targets              V_t = (1 - d_t)(u_t + g ((1 - L) V + L V_t+1)),  F_t = d_t + (1 - d_t) g_f ((1 - L) F + L F_t+1)
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 

@@ -3,8 +3,6 @@
 Legend: see `world_model`; n rows, the first of the replay buffer.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

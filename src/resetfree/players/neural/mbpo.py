@@ -8,8 +8,6 @@ too (Thomas et al. know which states are unsafe); the ensemble is trained for a 
 end of each episode, in place of a validation set and elite members; transitions of rollouts are not kept.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, TypeAlias

@@ -3,8 +3,6 @@
 Legend: n rows, the first of the replay buffer; z = (s - centre) / scale.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

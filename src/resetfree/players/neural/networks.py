@@ -5,8 +5,6 @@ Legend: D numbers in a state, A in an action; u, v units of the hidden layers. A
 `forward` is the same function for NumPy and for JAX: only the activation differs.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field

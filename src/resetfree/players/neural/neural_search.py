@@ -4,8 +4,6 @@ Legend: lam the price of a reset; n rows so far; k episodes. `world_model` has t
 in it, `planning` the search at each step, `schedule` how boldly all this is used, `network_search` the state.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar

@@ -3,8 +3,6 @@
 Both are values, made of arrays. What is exported is the actor's feedback alone, see `skip_policy`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any

@@ -4,8 +4,6 @@ Legend: see `actor_critic`; P samples of offsets, T steps ahead. An action is th
 in, plus an offset; its value is that of the rollout, critics at its end included.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 from resetfree.core.extras import Deferred, jitted

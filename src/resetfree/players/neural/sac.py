@@ -13,8 +13,6 @@ actor, Q the critics, C the critics of cost (the discounted probability of a fal
 Only a fall is terminal: the last step of an episode has a target like every other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import log, pi

@@ -6,8 +6,6 @@ multiplier is that of the dual player (by default it counts falls); of two criti
 cost is a fall, after which nothing follows; gradient steps come at the end of an episode.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -7,8 +7,6 @@ nor earns more becomes bolder, and one that falls again more careful: `boldness`
 one of the planner's deviation and the inverse of the pessimism.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

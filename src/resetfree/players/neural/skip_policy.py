@@ -4,8 +4,6 @@ Legend: D numbers in a state, A in an action; u, v units of the hidden layers; z
 {"skip": (weight [D, A], bias [A]), "net": layers (D -> u -> v -> A)}, on the scale of z:  a = tanh(skip(z) + net(z))
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
 

@@ -6,8 +6,6 @@ variance. A fall is predicted where z leaves [low, high], thresholds that no sur
 threshold explains, by the network's own log odds. Random numbers follow from a seed and the number of a gradient step.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np

@@ -16,8 +16,6 @@ Legend of the compiled code: h from 0; n how often a pair was tried; d_p the rad
 transitions, d_r that of the interval around its mean reward, both sqrt(factor / n).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from math import log, sqrt
 from typing import Annotated, ClassVar, Literal, TypeAlias

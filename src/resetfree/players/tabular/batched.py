@@ -3,8 +3,6 @@
 Legend: n tries and m moves of a pair, rest = H - h - 1, L the logarithm in the widths, V the composite value.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_

@@ -34,8 +34,6 @@ From memory: the constants.
 Legend of the compiled code: h from 0; n visits since the frame began; chi of the learning rate.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from math import log, sqrt
 from typing import ClassVar, Literal

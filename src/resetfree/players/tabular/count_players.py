@@ -4,8 +4,6 @@
 `large_problems.LargeCounts` keeps what was seen. Both give the same numbers, so players need not distinguish them.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from math import log, sqrt

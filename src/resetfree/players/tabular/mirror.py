@@ -20,8 +20,6 @@ Legend of the compiled code: h from 0; up(a) upper confidence bound on the proba
 next step; theta the distribution over the actions.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ for certain; unsafe pairs: (s, a) with s not a reset state and a successor outsi
 policy that stays in W; n how often a pair was tried.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import log, sqrt

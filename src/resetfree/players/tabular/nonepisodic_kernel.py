@@ -4,8 +4,6 @@ Legend: n how often a pair was tried; W the states from which, as far as seen, r
 u the relative values of extended value iteration; d_p the radius of a pair's L1 ball, d_r that of its mean reward.
 """
 
-from __future__ import annotations
-
 from math import sqrt
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The two ends of a comparison: the player that learns nothing, and the one that knows the model."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """What the baselines from reset-free learning share: tabular Q-learning, where steps lead, and epsilon-greedy rows."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 

@@ -3,8 +3,6 @@
 Legend: h from 0; n how often a pair was tried; beta the bonus of a pair that was tried once.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from math import sqrt
 from typing import Any, ClassVar, Literal

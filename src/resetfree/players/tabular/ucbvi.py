@@ -8,8 +8,6 @@ union bound; lam the multiplier of this episode; m how many inequalities the uni
 Legend: n how often a pair was tried; rest = H - h the reward that can follow step h (h from 1); lam the multiplier.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import nan
 from typing import Any, ClassVar, Literal, TypeAlias

@@ -17,8 +17,6 @@ in `init`; a primal player may refuse vector states without saying so. One that 
 given the actions that its `action_spaces` name (`Choices` by default), and one that takes both kinds is tried on both.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """The checks of the contract battery: each returns what is wrong with a player (after "Got"), or None."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import fields, replace

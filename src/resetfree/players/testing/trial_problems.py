@@ -1,7 +1,5 @@
 """What the contract battery plays: small problems, one per corner of the protocol, and scripted opponents."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, fields, is_dataclass, replace

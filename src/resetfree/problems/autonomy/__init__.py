@@ -5,8 +5,6 @@ system back themselves. Importing this package registers the environments with G
 `resetfree run tabletop-v0` finds them. `docs/autonomy.md` compares methods on them.
 """
 
-from __future__ import annotations
-
 from gymnasium.envs.registration import register
 
 _HERE = "resetfree.problems.autonomy"

@@ -4,8 +4,6 @@ After PAINT (Xie et al. 2022, "When to ask for help"): its pitch beyond 2/3 pi i
 requested speed changes every 500 steps. Needs MuJoCo (extra `envs`). There is no scripted expert.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import gymnasium

@@ -3,8 +3,6 @@
 Legend: x [n] the state of the system; an observation is x and the goal [G].
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -84,7 +82,8 @@ class GoalTask(gymnasium.Env[Floats, Floats]):
     def demonstrations(self, seed: int, back: bool) -> list[Demonstration]:
         """The recorded expert: towards each goal in turn, or (`back`) from there to the starts, if these are places."""
         options = () if self.spec is None else tuple(sorted(self.spec.kwargs.items()))
-        forth, home = _recorded(type(self), options, seed)
+        kind: Any = type(self)
+        forth, home = _recorded(kind, options, seed)
         return home if back else forth
 
     def onward(self, states: Floats) -> NDArray[np.int64]:

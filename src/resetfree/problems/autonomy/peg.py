@@ -8,8 +8,6 @@ Legend: x = (hand, peg, held): two places in the plane, metres, and 1 if the han
 the peg is that of its tip.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from gymnasium import spaces
 

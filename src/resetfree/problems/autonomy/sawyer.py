@@ -5,8 +5,6 @@ arm closes a door, or puts a peg into a hole; the reward is sparse. The expert i
 only the way forth.
 """
 
-from __future__ import annotations
-
 import importlib
 import sys
 from typing import Any, NamedTuple

@@ -8,8 +8,6 @@ fallen off, and only a person can put it back.
 Legend: x = (gripper, mug, held): two places in the plane, and 1 if the gripper holds the mug, else -1.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from gymnasium import spaces
 

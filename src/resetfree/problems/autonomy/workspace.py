@@ -9,8 +9,6 @@ rate. u, t in [-1, 1] the commands for v and w. Per DT seconds:
     v' = (SPEED u - v) / LAG,  w' = (TURN t - w) / LAG,  q'' = -STIFF q - DAMPED q' + PITCH v' LAG / SPEED
 """
 
-from __future__ import annotations
-
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray

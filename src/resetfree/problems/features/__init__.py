@@ -7,8 +7,6 @@ player xi = psi. docs/features.md compares the maps.
 Legend: D numbers in a state, d features, psi(s) [d].
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import fields

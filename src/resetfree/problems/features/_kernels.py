@@ -3,8 +3,6 @@
 Legend: s state [D], z the scaled state, psi its features; every loop returns False if a state has a nan.
 """
 
-from __future__ import annotations
-
 import math
 from typing import TypeAlias
 

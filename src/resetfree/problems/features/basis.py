@@ -3,8 +3,6 @@
 Legend: z a state on one scale [D]; alpha [D] exponents; p_j [D] centres; l the width of the bumps; d their number.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import combinations_with_replacement, product

@@ -3,8 +3,6 @@
 Legend: x a state in [0, 1]^D; c [D] integer frequencies.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import combinations, product
 from math import comb, pi, sqrt

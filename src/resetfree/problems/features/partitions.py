@@ -3,8 +3,6 @@
 Legend: marks [D, m] of each coordinate, increasing.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 

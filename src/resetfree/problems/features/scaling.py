@@ -3,8 +3,6 @@
 Legend: z = (s - centre) / scale, about in [-1, 1] for the states seen; centre, scale [D].
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from dataclasses import dataclass
 

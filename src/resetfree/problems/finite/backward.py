@@ -4,8 +4,6 @@ Legend: h from 0; V_r expected reward until a reset or the end; V_c probability 
 and, on arrival, V_c = 1. `n_transitions` is H (physical boundary) or H - 1 (literal: the last action only earns).
 """
 
-from __future__ import annotations
-
 from math import exp
 from typing import NamedTuple
 

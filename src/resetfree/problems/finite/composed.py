@@ -8,8 +8,6 @@ restart distribution to a start, and the episode goes on. So nothing of the pape
 alone; states that are safe for ever may be worthless without it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, TypeAlias, TypeVar, cast
 

@@ -4,8 +4,6 @@ Legend: I the states in which an episode can start under some policy; Z_1 the st
 for certain; W the largest set of starts from which an episode can avoid resets for certain and end in W again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any

@@ -4,8 +4,6 @@ Legend: L layers (1 if the dynamics are stationary, else one per step), S states
 Row l*S*A + s*A + a holds the successors of action a in state s.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeAlias

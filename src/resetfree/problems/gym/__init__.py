@@ -1,7 +1,5 @@
 """Gymnasium environments as reset-free problems. Nothing here imports Gymnasium before it is needed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from resetfree.problems.finite.mdp import FiniteMDP

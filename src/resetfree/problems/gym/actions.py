@@ -3,8 +3,6 @@
 Legend: A actions, D numbers in a continuous action.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """`from_gym`: a `GymProblem` from an environment; all arguments are checked before the first step."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """Named coordinates (factors) of the states of an environment: its own, those of a known one, or a user's `decode`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 

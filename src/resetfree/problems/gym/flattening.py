@@ -9,8 +9,6 @@ observation that is no dictionary is called `observation`.
 Legend: D numbers in a vector.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from itertools import groupby

@@ -10,8 +10,6 @@ much less on steps that were left out, something is hidden.
 Legend: D numbers in an observation, n observations in a state, A numbers in an action (`ActionNumbers`), T steps.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Sequence
 from typing import Any

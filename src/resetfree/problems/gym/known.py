@@ -3,8 +3,6 @@
 `terminated` alone does not say it: MountainCar terminates at its goal, CartPole at a fall, FrozenLake at both.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Any

@@ -5,8 +5,6 @@ own limit all the same: they raise, or observe what cannot be read. Then they re
 counted apart: the first time in the middle of an episode, later between two episodes, so that no transition shows it.
 """
 
-from __future__ import annotations
-
 import io
 import warnings
 from collections.abc import Callable

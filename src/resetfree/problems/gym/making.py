@@ -1,7 +1,5 @@
 """Gymnasium environments by their id, with their time limits disabled."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import sys

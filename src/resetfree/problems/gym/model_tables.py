@@ -3,8 +3,6 @@
 Legend: n states of the table, A actions; state n of the model is the reset state.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

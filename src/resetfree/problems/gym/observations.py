@@ -4,8 +4,6 @@ Legend: D numbers in a vector. If states are numbers, the last one is the reset 
 may be that of any other state.
 """
 
-from __future__ import annotations
-
 import copy
 import hashlib
 from abc import ABC, abstractmethod

@@ -1,7 +1,5 @@
 """Options of the command line: those of the adapter, and the others for the environment itself."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

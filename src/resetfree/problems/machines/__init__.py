@@ -5,8 +5,6 @@ Importing this package registers the environments with Gymnasium, so that any le
 `gymnasium.make("resetfree.problems.machines:resetfree/CartLoad-v0")`, here `gym:resetfree/CartLoad-v0`.
 """
 
-from __future__ import annotations
-
 from gymnasium.envs.registration import register
 
 IDS = {

@@ -13,8 +13,6 @@ and Lagrange's equations are
     (T'M T + ROTOR) w' + T'S f'^2 = t - FRICTION w,   S_jk = H_jk sin(f_j - f_k).
 """
 
-from __future__ import annotations
-
 import numpy as np
 from gymnasium import spaces
 

@@ -12,8 +12,6 @@ and friction on the rail and at the pivot, the equations of motion are
     LOAD ROPE (ROPE w' + v' cos q + GRAVITY sin q)      = -PIVOT w
 """
 
-from __future__ import annotations
-
 from math import cos, sin
 
 import numpy as np

@@ -11,8 +11,6 @@ cart, N. The pole is a uniform rod of the length 2 HALF. The equations of motion
 Their force is one of two, this one is continuous.
 """
 
-from __future__ import annotations
-
 from math import cos, radians, sin
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The machines that `resetfree machine` serves, and their statements."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Annotated, TypeAlias

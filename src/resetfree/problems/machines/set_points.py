@@ -3,8 +3,6 @@
 Legend: x [n] the state of the machine; u [A] the action, each entry a share of what the motor can give.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple

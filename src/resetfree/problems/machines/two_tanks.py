@@ -9,8 +9,6 @@ effective area a passes a sqrt(2 GRAVITY d) m^3/s where the levels of water on i
 Where d is below LAMINAR the flow is proportional to d: the law of slow flow, which also makes the equations smooth.
 """
 
-from __future__ import annotations
-
 from math import copysign, sqrt
 
 import numpy as np

@@ -8,8 +8,6 @@ the mass MASS, so that its moment of inertia about the pivot is MASS ROD^2 / 3, 
 These are the rod, the motor and the equation of Gymnasium's Pendulum.
 """
 
-from __future__ import annotations
-
 from math import cos, radians, sin
 
 import numpy as np

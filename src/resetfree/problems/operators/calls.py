@@ -3,8 +3,6 @@
 The run waits for the confirmation and never for the call: a server that hangs or fails delays nothing else.
 """
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import os

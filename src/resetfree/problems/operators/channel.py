@@ -3,8 +3,6 @@
 Channels are found in this folder and by entry points. Messages are sentences for people and JSON for programs.
 """
 
-from __future__ import annotations
-
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 Opening the link changes nothing (mail programs open links to look at them); only the button, which posts, does.
 """
 
-from __future__ import annotations
-
 import html
 import secrets
 import threading

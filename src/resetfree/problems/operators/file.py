@@ -3,8 +3,6 @@
 `request.json` exists while a request is open. It is answered by an `answer.json` beside it, or by removing it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import secrets

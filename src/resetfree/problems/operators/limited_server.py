@@ -1,7 +1,5 @@
 """A small web server in a run: few connections at a time, each for a limited time, and nothing that is logged."""
 
-from __future__ import annotations
-
 import socket
 import threading
 import time

@@ -1,7 +1,5 @@
 """Calls by e-mail (SMTP), as mail:FILE: the request, the link, and the picture as an attachment."""
 
-from __future__ import annotations
-
 import smtplib
 import ssl
 from dataclasses import dataclass, field

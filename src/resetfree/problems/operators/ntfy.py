@@ -4,8 +4,6 @@ The message has one button. With `answers`, a second topic, the button writes th
 needs to reach the machine from outside.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, field
 from email.header import Header

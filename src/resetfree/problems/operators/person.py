@@ -1,7 +1,5 @@
 """A person performs the reset: the run pauses, sends a request, and waits for the answer."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field

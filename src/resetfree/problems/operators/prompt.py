@@ -1,7 +1,5 @@
 """Requests for resets at the terminal: a bell, a sentence, and Enter when it is done."""
 
-from __future__ import annotations
-
 import os
 import select
 import sys

@@ -1,7 +1,5 @@
 """Calls by POST to a web address, as webhook:URL or webhook:FILE: JSON with the request, the link and the picture."""
 
-from __future__ import annotations
-
 import base64
 import json
 from dataclasses import dataclass, field

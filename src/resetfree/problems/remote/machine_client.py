@@ -9,8 +9,6 @@
 Legend: A numbers in an action, D sensors.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from typing import Any

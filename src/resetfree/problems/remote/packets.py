@@ -9,8 +9,6 @@ else. After noise or a lost byte the next zero is the beginning of a whole frame
 Legend: A numbers in an action, D sensors.
 """
 
-from __future__ import annotations
-
 import zlib
 from enum import IntEnum, IntFlag
 from struct import Struct

@@ -5,8 +5,6 @@ real time, a step sends the action and takes the first sensors that its command 
 tick of the machine passes.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Annotated, Any

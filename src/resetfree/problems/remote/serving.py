@@ -5,8 +5,6 @@ are not sent. What stalled for more than a second goes on a second before now. I
 alone. However many packets come, only a bounded number is handled before the clock is read again.
 """
 
-from __future__ import annotations
-
 import os
 import select
 import time

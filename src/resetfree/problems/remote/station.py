@@ -7,8 +7,6 @@ seconds of silence. What is not in order is counted and dropped.
 Legend: A numbers in an action, D sensors; times in nanoseconds of one clock.
 """
 
-from __future__ import annotations
-
 import heapq
 import hmac
 import random

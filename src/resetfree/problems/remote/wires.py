@@ -3,8 +3,6 @@
 Addresses are udp://HOST:PORT, or serial:///dev/NAME?baud=115200 (by pyserial, extra `serial`: packets are framed).
 """
 
-from __future__ import annotations
-
 import errno
 import select
 import socket

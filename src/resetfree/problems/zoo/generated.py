@@ -4,8 +4,6 @@ A draw has a number. Its family is the number modulo seven; sizes, slips, pits a
 which some start admits no reset-free policy, or in which nothing is dangerous, is rejected, and the next one is made.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import count, pairwise
 from typing import Any, NamedTuple

@@ -4,8 +4,6 @@
 Legend: d features; nu [d, S] the measures they lead to, the last one the reset state; omega [d] their rewards.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, TypeAlias
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Small problems from tables of names: each makes one point, and can be checked by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Annotated, Any, TypeAlias

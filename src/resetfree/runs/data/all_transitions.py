@@ -4,8 +4,6 @@ Rewards are those before scaling. Where the last action of an episode moves noth
 next state is unknown: -1 among numbers, nan in vectors.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import sqlite3

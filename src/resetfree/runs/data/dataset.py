@@ -5,8 +5,6 @@ there is one, is the policy to begin with: its kind, its arrays, and the multipl
 what the states are numbers of, where they are numbered as they appear.
 """
 
-from __future__ import annotations
-
 import hashlib
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence

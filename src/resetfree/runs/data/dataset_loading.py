@@ -6,8 +6,6 @@ untrusted input, and nothing that a file names is executed. Before the first rou
 and may begin with the policy of an old run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

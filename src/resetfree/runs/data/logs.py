@@ -7,8 +7,6 @@ holds where the last action led. Where next observations are not given, they are
 Legend: n rows, D numbers in an observation, A in an action.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """From recorded observations, actions and rewards to episodes of a problem, which sees itself where a reset was."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Files of transitions: .npz (plain arrays), .parquet (PyArrow) and Minari datasets; .csv is only read."""
 
-from __future__ import annotations
-
 import csv
 import json
 import math

@@ -8,8 +8,6 @@ process does. Each commit is merged into the file at once, so that a copy of the
 reopened is only read until the first write: a run that cannot go on leaves the file, and those beside it, as they are.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

@@ -1,7 +1,5 @@
 """Creating a run file: the lock beside it, the atomic write, and its tables; what it holds, and how the run ends."""
 
-from __future__ import annotations
-
 import json
 import os
 import sqlite3

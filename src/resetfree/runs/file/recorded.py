@@ -4,8 +4,6 @@ A row holds the bytes of states, actions and rewards, concatenated, and their fo
 type in which integers are stored, and the shape, as in "i8:u1 9;i8:u1 8;f8 8".
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping

@@ -4,8 +4,6 @@ A file is accepted if its header carries our application id, its version is know
 views, no triggers, nothing that SQLite would run. Arrays are uncompressed .npz, read without pickle.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import platform

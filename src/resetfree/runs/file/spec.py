@@ -1,7 +1,5 @@
 """The spec of a run, its request as plain data: validated when read from a file, compared when a run is resumed."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

@@ -7,8 +7,6 @@ is done elsewhere: rounds are committed by a thread (`recorder`), plans are made
 garbage collector runs between episodes only.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import gc
 import os

@@ -10,8 +10,6 @@ afterwards when to look for new rounds. When that pipe is closed the process tha
 so does this one. What it raises is left in `said.json` beside its boards, its scheduling class in `class.json`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

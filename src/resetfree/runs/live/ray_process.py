@@ -6,8 +6,6 @@ started again (Ray would end it anyway), and waits until the cluster answers. Se
 output, each after the field `restart` of its note and a tab.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -12,8 +12,6 @@ until the other side has said that it has them, so that nothing is lost with a p
 `call(method, *arguments)` calls a `RemoteLearner`, and repeats, or raises, when no answer came.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import json

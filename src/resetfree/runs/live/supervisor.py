@@ -5,8 +5,6 @@ that hangs (`hanging`), after it was killed with all that it has started. One th
 ends with its sentence, and so it does when learners hang time after time.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

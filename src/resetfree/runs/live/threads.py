@@ -12,8 +12,6 @@ an episode. They share the interpreter with the thread that acts, which gets its
 what takes long in one piece (a large product of matrices, say) belongs in a process of its own.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import threading
 import time

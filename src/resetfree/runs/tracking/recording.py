@@ -1,7 +1,5 @@
 """Trackers as callbacks of `learn`: the same scalars, at the same episodes, in one dashboard or another."""
 
-from __future__ import annotations
-
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping

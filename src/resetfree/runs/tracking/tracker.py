@@ -5,8 +5,6 @@ TensorBoard's event files (extra tensorboard) are written with tensorboardX.
 Legend: K episodes, V*(s) the best value of a policy that is never reset from s, nan if there is none.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Iterator, Mapping

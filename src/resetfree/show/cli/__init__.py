@@ -1,7 +1,5 @@
 """The command line: tables for people, `--json` for programs; bad input is one sentence and status 2."""
 
-from __future__ import annotations
-
 import os
 import sys
 import warnings

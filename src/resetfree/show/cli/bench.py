@@ -1,7 +1,5 @@
 """`resetfree bench`: every method on every problem of a suite, with the same random numbers, into one file."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """What `resetfree bench` writes: pages of results as Markdown, a line for each of many problems, and pictures."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """`resetfree check` and `resetfree certify`: the assumptions of a problem, and every claim about a run file."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Shared by the commands: help pages, options, output as text or JSON."""
 
-from __future__ import annotations
-
 import gc
 import json
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """`resetfree demo`: the default problem, drawn, learned, and every claim about both checked."""
 
-from __future__ import annotations
-
 import shlex
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a run has learned and holds: `resetfree evaluate`, `export`, `transitions` and `copy`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`resetfree list`: problems, players and everything else that is discovered."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`resetfree machine`: a machine that runs in real time in a program of its own, to learn on over a wire."""
 
-from __future__ import annotations
-
 import math
 import os
 import sys

@@ -1,7 +1,5 @@
 """`resetfree nonepisodic`: one unbroken life without episodes, with a bound on resets for every path."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from typing import Any

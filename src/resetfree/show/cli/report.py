@@ -1,7 +1,5 @@
 """What is looked at: `resetfree report` (one HTML file, offline), `watch` (a film) and `studio` (the live page)."""
 
-from __future__ import annotations
-
 import atexit
 import gc
 import threading

@@ -3,8 +3,6 @@
 Legend: a stretch is the number of steps from a start or a reset to the next reset.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict

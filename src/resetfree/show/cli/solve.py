@@ -1,7 +1,5 @@
 """`resetfree solve` and `resetfree limit`: the oracle's answer, and the resets that no learner can promise to avoid."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass

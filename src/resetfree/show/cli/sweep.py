@@ -1,7 +1,5 @@
 """`resetfree sweep`: problems x players x settings x seeds from a TOML file, on processes, Ray or an accelerator."""
 
-from __future__ import annotations
-
 import shlex
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The results of a sweep from its summary: a table per problem in Markdown and on the terminal, and curves."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The tables of a comparison, the same for the terminal and for the pages of results."""
 
-from __future__ import annotations
-
 from rich.markup import escape
 from rich.table import Table
 

@@ -5,8 +5,6 @@ moment (k, h) is the state after h actions of episode k. Since an episode begins
 begins rollouts.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import io
 from collections.abc import Iterable, Iterator, Sequence

@@ -5,8 +5,6 @@ run file, in RUNFILE.film: a zip of JPEG pictures, scene by scene, and an index.
 are kept, `EARLY + LATE` scenes in all, of pictures of `SIDE` pixels.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

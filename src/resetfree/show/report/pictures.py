@@ -1,7 +1,5 @@
 """A solved grid and a run, as figures and on a terminal; maps of a problem on a grid, one coloured cell per state."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

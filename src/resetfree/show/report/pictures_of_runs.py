@@ -4,8 +4,6 @@ A rollout of an environment is played again from the seed of its reset, with the
 compared with the record: a picture of what did not happen is never shown. No code is run because a file names it.
 """
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Collection, Iterator, Sequence

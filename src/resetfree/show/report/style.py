@@ -3,8 +3,6 @@
 The colours are those of Okabe and Ito; what a colour shows, a shape, a dash or a word shows too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path

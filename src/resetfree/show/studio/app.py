@@ -1,7 +1,5 @@
 """The routes of the studio: the page, its data as JSON, and a stream of frames for each watcher."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 import tempfile

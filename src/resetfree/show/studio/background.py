@@ -5,8 +5,6 @@ A tab cannot send the token in a header, so its address holds a secret, which on
 report is made when the tab loads it, and loaded again from there as long as it is among the newest.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import secrets

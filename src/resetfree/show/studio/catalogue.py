@@ -1,7 +1,5 @@
 """The choices of the page and its requests: problems, players, settings, drawn grids, and a record for each request."""
 
-from __future__ import annotations
-
 import dataclasses
 import typing
 from dataclasses import dataclass, field

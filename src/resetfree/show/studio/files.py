@@ -1,7 +1,5 @@
 """The folder of the studio: run files by name, never by path; copies and reports of them."""
 
-from __future__ import annotations
-
 import os
 import re
 import sqlite3

@@ -3,8 +3,6 @@
 Only new rounds are read. A file is untrusted data: anything that is no valid run file is refused with a sentence.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import math

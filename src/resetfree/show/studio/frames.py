@@ -6,8 +6,6 @@ ones alone, as in certificates and reports; `lived` are steps since the newest r
 one. What is shown is a sample; the data is complete.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Limits of the studio: everything that comes from outside is bounded by one of these."""
 
-from __future__ import annotations
-
 BODY = 1_000_000  # bytes of a request
 FILE = 512 * 2**20  # bytes of a run file that is opened
 CHECKPOINT = 32 * 2**20  # bytes of a followed run's checkpoint that is read

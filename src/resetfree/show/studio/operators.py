@@ -4,8 +4,6 @@ The latter are reached as described in docs/hardware.md: an address file beside 
 and a token. No other address is ever contacted, whatever the file contains.
 """
 
-from __future__ import annotations
-
 import http.client
 import json
 import os

@@ -4,8 +4,6 @@ separate process; and the film of a game: lanes on the same problem side by side
 A run file is untrusted data: whatever it does to the process that draws it, the games in the studio are not affected.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

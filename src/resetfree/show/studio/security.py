@@ -2,8 +2,6 @@
 bounds the size, the time and the number of connections by `limits`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """The server: bound to loopback unless a token is set, bounded in everything, and every run saved when it ends."""
 
-from __future__ import annotations
-
 import errno
 import secrets
 import signal

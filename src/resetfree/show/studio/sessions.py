@@ -3,8 +3,6 @@
 All watchers of a game share its frames: each is made and encoded once, and a slow watcher gets fewer of them.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import threading

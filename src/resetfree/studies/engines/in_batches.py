@@ -5,8 +5,6 @@ row becomes the run file of its trial, as if it had been played alone. Such a fi
 and its last checkpoint holds no state of the players: its rounds can be read, but it gives no policy.
 """
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json

@@ -7,8 +7,6 @@ Ray runs in a separate process, which sends the outcomes to this one. Its output
 that process, as it does when it loses its cluster, a new one continues with the remaining trials.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -3,8 +3,6 @@
 Locally a process per core; a killed one loses at most the rounds since its last commit.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterator

@@ -1,7 +1,5 @@
 """The suites, and every method of the comparison: those of players, `auto` as in `learn`, those of other packages."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache

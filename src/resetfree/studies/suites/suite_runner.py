@@ -4,8 +4,6 @@ Trials in the results file are not repeated. Regret and Resets belong together: 
 fewer Resets and no larger Regret, beyond the intervals of the differences seed by seed.
 """
 
-from __future__ import annotations
-
 import math
 import os
 from collections import deque

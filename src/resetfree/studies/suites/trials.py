@@ -5,8 +5,6 @@ same number of uniforms from it. The file has a header and one JSON object per l
 finish. A trial is in it at most once; a line that a crash cut short is dropped.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

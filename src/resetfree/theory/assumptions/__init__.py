@@ -1,7 +1,5 @@
 """The paper's assumptions, each a check that returns a witness when it fails, and the repair of what fails."""
 
-from __future__ import annotations
-
 from numpy.typing import ArrayLike
 
 from resetfree.core.errors import NotCertifiable

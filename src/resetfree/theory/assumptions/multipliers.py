@@ -7,8 +7,6 @@ Every function that is at least lambda_hat + 1 is a lambda* (the set of optimal 
 so the inequality is what the assumption needs; the paper's equality is reported beside it.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

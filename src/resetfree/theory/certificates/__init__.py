@@ -10,8 +10,6 @@ what cannot be checked here, and may fail. What is "checked" is no theorem, but 
 "identity" is algebra that holds on any numbers: it checks the arithmetic here, and shows nothing about the players.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from math import isfinite
 

@@ -6,8 +6,6 @@ which a bound may fail at any round whatever. Every bound comes from a non-negat
 it exceeds 1/delta at some round with probability at most delta (Ville), so a run may be stopped at any time.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 

@@ -4,8 +4,6 @@ Legend: see `replay`; online regret = sum_{i <= k} (lambda_c(s_1^i) - lambda^i) 
 not V_c; R_d the regret in terms of V_c. Where plans were old, every bound has what that cost added (`theory.delay`).
 """
 
-from __future__ import annotations
-
 from contextlib import suppress
 from typing import Any, NamedTuple
 

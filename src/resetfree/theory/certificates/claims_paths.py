@@ -4,8 +4,6 @@
 Legend: N_k the resets that happened, Resets(k) their expectation given policies and starts; DELTA as in `anytime`.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Regret and Resets against the explicit bounds that the two players' own bounds add up to, with B known or not."""
 
-from __future__ import annotations
-
 from math import ceil, e, log, sqrt
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """The reduction on the rounds of a run, and whether its primal player is optimistic, as a theorem may prove."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 

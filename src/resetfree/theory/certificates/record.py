@@ -1,7 +1,5 @@
 """What claims read of a run: its columns, the ages of its plans and the statements of its players, checked."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, Literal, NamedTuple, Protocol
 

@@ -5,8 +5,6 @@ set, u a comparator in U with the multiplier function lambda_c(s) = <xi(s), u>; 
 In a game with delay the multiplier of round k is that of the state after round based_on_k, for the start of that plan.
 """
 
-from __future__ import annotations
-
 from math import hypot
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Three ways to the exact answer that must agree (dynamic programming, linear program, fractions), and quadrature."""
 
-from __future__ import annotations
-
 from typing import Any, overload
 
 import numpy as np

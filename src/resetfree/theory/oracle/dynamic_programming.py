@@ -4,8 +4,6 @@ Legend: Z_h states from which a reset can be avoided for certain from step h on;
 Z_{h+1}; V* the best reset-free value; lambda_hat(s) the smallest y >= 0 with max_pi V_r - y V_c = V*(s).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple

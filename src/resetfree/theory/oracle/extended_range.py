@@ -5,8 +5,6 @@ w, gain and the model as in `planning`. Scaling by powers of two is exact, so wh
 the one that `backward.best_lagrangian` has, bit for bit; it is used only where something might, since it takes longer.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -4,8 +4,6 @@ Legend: x_h(s,a) probability that step h is reached without a reset, in state s,
 those whose arrival there is a reset; y a multiplier; v_h(s) an upper bound on max_pi V_r - y V_c from step h on.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

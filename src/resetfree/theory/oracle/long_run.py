@@ -9,8 +9,6 @@ possible; only pairs that stay in it for certain are taken. d a policy, P_d, r_d
 reward from each node (it differs between recurrent classes), b its bias: g = P_d g, g + b = r_d + P_d b.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 

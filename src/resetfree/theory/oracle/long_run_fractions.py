@@ -3,8 +3,6 @@
 Legend: see `long_run`; P, r and the pairs are those of its average-reward problem, read as the fractions they are.
 """
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import TypeAlias
 

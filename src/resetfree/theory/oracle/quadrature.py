@@ -5,8 +5,6 @@ the intervals between breakpoints (ends of the I_a, switches between safe action
 and V_h is a quadratic; h = 1..H.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property

@@ -1,7 +1,5 @@
 """From run files to one page: read, group, draw, put together, write; nothing is written unless all of it was made."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Legend: K rounds; a curve is [n, P], the exact values of n runs after the P epis
 is averaged or smoothed.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -4,8 +4,6 @@ A page shows it where it costs little: of a map, or of pictures that the run has
 only on request, which may take as long as the run.
 """
 
-from __future__ import annotations
-
 import base64
 import io
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ Legend: a group holds n runs of one problem with the same players and settings; 
 "truth" is the oracle's part of a run, or the sentence why there is none.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing

@@ -3,8 +3,6 @@
 Legend: the last tenth of a run is what it had learned; a share is of what is possible without a reset.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

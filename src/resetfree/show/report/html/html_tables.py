@@ -1,7 +1,5 @@
 """The tables of the report: results, settings, certificates, interventions."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

@@ -3,8 +3,6 @@
 Legend: k episodes so far; Regret and Resets exact and cumulative; realised resets those that happened; H the horizon.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Maps: what was learned, visited and paid for on a grid, and what a player believes about danger, action by action."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

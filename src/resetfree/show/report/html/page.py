@@ -1,7 +1,5 @@
 """Small pieces of HTML: everything that comes from a run file goes through `text`, and nothing else makes tags."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import html

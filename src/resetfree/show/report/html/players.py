@@ -5,8 +5,6 @@ least optimal multipliers, lambda* = lambda_hat + 1. Regret = R_p(pi*) + R_d(0) 
 In real time or with a delay, a round's plan rests on the rounds up to based_on; its age are the rounds in between.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -4,8 +4,6 @@ Read `engine` first (one round for many rows), then `backward` (what every pass 
 Rows are the last axis of every array. `faster_engine` needs no JAX.
 """
 
-from __future__ import annotations
-
 import importlib
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal

@@ -1,7 +1,5 @@
 """`play_batch`: whole runs, many seeds and settings at once, as one compiled program on the default device of JAX."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence

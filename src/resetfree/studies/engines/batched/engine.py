@@ -3,8 +3,6 @@
 Only NumPy arrays and opaque device values cross the boundary; nothing yields or calls back inside.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial, wraps

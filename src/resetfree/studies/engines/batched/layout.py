@@ -4,8 +4,6 @@ Rows are played in blocks. On a CPU a block has a fixed number of rows (the last
 the numbers of a row do not depend, bit for bit, on the number of rows; on other devices all rows are one block.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias

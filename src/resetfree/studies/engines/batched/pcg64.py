@@ -4,8 +4,6 @@ Legend: a 128-bit number is a pair (hi, lo) of 64-bit ones. x' = M x + c is one 
 k steps are x -> M^k x + G_k c with G_k = 1 + M + .. + M^(k-1). A draw is the step's rotated hi ^ lo, its upper 53 bits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
