@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from resetfree.core.arrays import Bools, Floats
 from resetfree.core.errors import NotCertifiable
 from resetfree.problems.contract import Episode, Problem, State
-from resetfree.problems.factors import Factors
 from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.problems.knowledge import Factors
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from resetfree.core.system import Closes
 from resetfree.problems.blueprint import fingerprint
 from resetfree.problems.contract import Problem
 from resetfree.problems.finite.mdp import FiniteMDP, model_behind
+from resetfree.problems.gym import NAMES, from_options, of_adapter
 from resetfree.problems.gym.making import is_registered, near_id
-from resetfree.problems.gym.options import NAMES, from_options, of_adapter
 from resetfree.problems.registry import HELP, PROBLEMS, make
 from resetfree.problems.remote.remote_machine import from_machine
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from resetfree.core.arrays import Floats
 from resetfree.problems.autonomy.goal_task import GoalTask
-from resetfree.problems.guidance import Demonstration
+from resetfree.problems.knowledge import Demonstration
 
 PITCH, SPEED = 1, 8  # their places in an observation
 BACK = 2.0 * np.pi / 3.0  # rad

@@ -24,17 +24,27 @@ from resetfree.problems.action_spaces import Box, Choices
 from resetfree.problems.contract import Description, Episode, Note, Recorded, State, intervene
 from resetfree.problems.features import FeatureMap
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.guidance import Guidance
 from resetfree.problems.gym.decoding import Decoder
-from resetfree.problems.gym.events import Condition, Decide
+from resetfree.problems.gym.events import (
+    AS_THEY_ARE,
+    Condition,
+    Decide,
+    PerGoal,
+    Units,
+    Unusable,
+    learned,
+    number,
+    scaled,
+    usual,
+)
 from resetfree.problems.gym.flattening import space_form
 from resetfree.problems.gym.goals import GO_ON, RESTART, Goals, Question
 from resetfree.problems.gym.history import HiddenState, Recent
+from resetfree.problems.gym.known import Terms, pattern
 from resetfree.problems.gym.life import Life, picture
 from resetfree.problems.gym.making import Env, lift_time_limits
-from resetfree.problems.gym.model_tables import Terms, pattern
 from resetfree.problems.gym.observations import Numbered, Observer, brief, far_outside, numbers_of, typed
-from resetfree.problems.gym.rewards import AS_THEY_ARE, PerGoal, Units, Unusable, learned, number, scaled, usual
+from resetfree.problems.knowledge import Guidance
 from resetfree.problems.limits import Limits
 from resetfree.problems.operators import Automatic, Operator, Request
 from resetfree.problems.stepping import Step, SteppedProblem

@@ -16,18 +16,24 @@ from resetfree.problems.blueprint import LARGEST
 from resetfree.problems.features import FeatureMap, make_features
 from resetfree.problems.features.basis import UserFeatures
 from resetfree.problems.finite.transitions import Horizon
-from resetfree.problems.gym.actions import learner_actions
 from resetfree.problems.gym.adapter import GymProblem
 from resetfree.problems.gym.decoding import GRIDS, decoder_for
-from resetfree.problems.gym.events import Condition, Decide, event, reward_function
-from resetfree.problems.gym.flattening import names_of
+from resetfree.problems.gym.events import Condition, Decide, PerGoal, Rewards, event, reward_function
+from resetfree.problems.gym.flattening import learner_actions, names_of
 from resetfree.problems.gym.goals import GO_ON, RESTART, Goals, Success
 from resetfree.problems.gym.history import MOST, Recent
-from resetfree.problems.gym.known import PER_GOAL, Meaning, known_name, meaning_of, only_falls
+from resetfree.problems.gym.known import (
+    PER_GOAL,
+    Meaning,
+    NoTable,
+    Terms,
+    known_name,
+    meaning_of,
+    only_falls,
+    read_table,
+)
 from resetfree.problems.gym.making import Env, changed_by, check_environment, lift_time_limits, make_environment
-from resetfree.problems.gym.model_tables import NoTable, Terms, read_table
 from resetfree.problems.gym.observations import CountedObservations, Numbered, Observer, combinations, observer_for
-from resetfree.problems.gym.rewards import PerGoal, Rewards
 from resetfree.problems.limits import Limits
 from resetfree.problems.operators import Automatic, Operator
 

@@ -16,8 +16,8 @@ from PIL import Image
 
 from resetfree.core.errors import one_line
 from resetfree.core.settings import expect
+from resetfree.problems.gym.events import Unusable
 from resetfree.problems.gym.making import Env
-from resetfree.problems.gym.rewards import Unusable
 
 
 def picture(env: Env) -> bytes | None:

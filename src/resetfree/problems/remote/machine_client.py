@@ -31,13 +31,13 @@ from resetfree.problems.remote.packets import (
     Flag,
     Header,
     Kind,
+    MachineStatement,
     other_version,
     packet,
     read,
     seal,
     size_of,
 )
-from resetfree.problems.remote.statement import MachineStatement
 from resetfree.problems.remote.wires import Wire, fresh_buffer
 
 AGAIN = 0.05  # seconds after which a packet that was not answered is sent again

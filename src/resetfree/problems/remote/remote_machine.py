@@ -20,7 +20,7 @@ from resetfree.problems.gym.adapter import GymProblem
 from resetfree.problems.gym.builder import from_gym
 from resetfree.problems.operators import Operator, OperatorReset
 from resetfree.problems.remote.machine_client import AGAIN, MachineClient, MachineSilent
-from resetfree.problems.remote.statement import MachineStatement
+from resetfree.problems.remote.packets import MachineStatement
 from resetfree.problems.remote.wires import Wire, open_wire
 
 GREETING = 5.0  # seconds in which a machine must answer a greeting, at least
