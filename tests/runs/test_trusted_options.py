@@ -37,7 +37,7 @@ IMPORTING = {
     "problems/gym/decoding.py",
     "problems/gym/events.py",
     "problems/gym/making.py",
-    "problems/world.py",
+    "problems/registry.py",
     "runs/live/assignment.py",  # classes of players that this process has imported by then
     "runs/tracking/recording.py",
     "runs/tracking/tracker.py",

@@ -8,9 +8,9 @@ import pytest
 
 import resetfree as rf
 from resetfree.problems.autonomy import IDS, peg, tabletop, workspace
-from resetfree.problems.autonomy.cheetah import BACK, PITCH, FlipCheetah
 from resetfree.problems.autonomy.goal_task import GoalTask
 from resetfree.problems.autonomy.peg import Peg
+from resetfree.problems.autonomy.simulated import BACK, PITCH, FlipCheetah
 from resetfree.problems.autonomy.tabletop import Tabletop
 from resetfree.problems.autonomy.workspace import Workspace
 

@@ -17,9 +17,8 @@ import resetfree as rf
 from resetfree.core.errors import EnvironmentFailed, OperatorTimeout
 from resetfree.problems.machines import MACHINES, cart_pole
 from resetfree.problems.operators import Automatic, Request
-from resetfree.problems.remote.machine_client import MachineClient
 from resetfree.problems.remote.packets import Kind, packet
-from resetfree.problems.remote.remote_machine import RemoteMachine
+from resetfree.problems.remote.remote_machine import MachineClient, RemoteMachine
 from resetfree.problems.remote.station import Station
 from resetfree.problems.remote.wires import UdpPort, UdpWire, open_wire, pull
 

@@ -13,9 +13,9 @@ IDS: dict[str, tuple[str, dict[str, object]]] = {
     "tabletop-edge-v0": (f"{_HERE}.tabletop:Tabletop", {"walls": False}),
     "peg-edge-v0": (f"{_HERE}.peg:Peg", {}),
     "workspace-v0": (f"{_HERE}.workspace:Workspace", {}),
-    "flip-cheetah-v0": (f"{_HERE}.cheetah:FlipCheetah", {}),
-    "sawyer-door-v0": (f"{_HERE}.sawyer:Sawyer", {"task": "door-close-v3"}),
-    "sawyer-peg-v0": (f"{_HERE}.sawyer:Sawyer", {"task": "peg-insert-side-v3"}),
+    "flip-cheetah-v0": (f"{_HERE}.simulated:FlipCheetah", {}),
+    "sawyer-door-v0": (f"{_HERE}.simulated:Sawyer", {"task": "door-close-v3"}),
+    "sawyer-peg-v0": (f"{_HERE}.simulated:Sawyer", {"task": "peg-insert-side-v3"}),
 }
 for _id, (_class, _options) in IDS.items():
     register(_id, entry_point=_class, kwargs=_options)

@@ -41,8 +41,7 @@ from resetfree.problems.gym.flattening import space_form
 from resetfree.problems.gym.goals import GO_ON, RESTART, Goals, Question
 from resetfree.problems.gym.history import HiddenState, Recent
 from resetfree.problems.gym.known import Terms, pattern
-from resetfree.problems.gym.life import Life, picture
-from resetfree.problems.gym.making import Env, lift_time_limits
+from resetfree.problems.gym.making import Env, Life, lift_time_limits, picture
 from resetfree.problems.gym.observations import Numbered, Observer, brief, far_outside, numbers_of, typed
 from resetfree.problems.knowledge import Guidance
 from resetfree.problems.limits import Limits

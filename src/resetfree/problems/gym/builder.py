@@ -14,7 +14,6 @@ from resetfree.core.settings import check, expect
 from resetfree.problems.action_spaces import Box, Choices
 from resetfree.problems.blueprint import LARGEST
 from resetfree.problems.features import FeatureMap, make_features
-from resetfree.problems.features.basis import UserFeatures
 from resetfree.problems.finite.transitions import Horizon
 from resetfree.problems.gym.adapter import GymProblem
 from resetfree.problems.gym.decoding import GRIDS, decoder_for
@@ -226,7 +225,7 @@ def _limits(observer: Observer, limits: Any, margin: Any, called: str) -> Limits
 def _features_for(observer: Observer, features: Any, problem: str, *, own: bool) -> FeatureMap | None:
     """The feature map of observations that are not counted; `own`: the user's function of the observation."""
     if observer.n_states is None:
-        map_or_name = UserFeatures() if own else "random-fourier" if features is None else features
+        map_or_name = "user" if own else "random-fourier" if features is None else features
         return _feature_map(map_or_name, f"'features' of '{problem}'", "the observation")
     if not own and features is not None:
         raise InvalidInput(f"The states of '{problem}' are counted and take no feature map. Got {features!r} instead.")
@@ -366,9 +365,9 @@ def _start_features(xi: Any, observer: Observer, name: str) -> Any:
     assert observer.low is not None
     assert observer.high is not None
     function = callable(xi) and not isinstance(xi, FeatureMap)
-    xi = _feature_map(UserFeatures(xi) if function else xi, f"'xi' of '{name}'", "the state")
+    xi = _feature_map(make_features("user", {"function": xi}) if function else xi, f"'xi' of '{name}'", "the state")
     unbounded = np.flatnonzero(~((observer.low > -UNBOUNDED) & (observer.high < UNBOUNDED))).tolist()
-    if unbounded and not isinstance(xi, UserFeatures):
+    if unbounded and xi.name != "user":
         raise InvalidInput(
             f"The features 'xi' of starts need a scale, and entry {unbounded[0]} of the observations "
             f"of '{name}' ({observer.names[unbounded[0]]}) is unbounded: state bounds=(low, high)."

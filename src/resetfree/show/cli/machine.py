@@ -14,8 +14,8 @@ from rich.console import Console
 
 from resetfree.core.settings import Range, check
 from resetfree.problems.machines import MACHINES, switch_on
+from resetfree.problems.remote import Serving, Station
 from resetfree.problems.remote.faults import Faults
-from resetfree.problems.remote.station import Serving, Station
 from resetfree.problems.remote.wires import BAUD, LeverKey, UdpPort, open_line
 from resetfree.show.cli.common import FILE, Documented, as_json, emit, one_argument
 
