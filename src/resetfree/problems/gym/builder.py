@@ -14,6 +14,7 @@ from resetfree.core.settings import check, expect
 from resetfree.problems.action_spaces import Box, Choices
 from resetfree.problems.blueprint import LARGEST
 from resetfree.problems.features import FeatureMap, make_features
+from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Horizon
 from resetfree.problems.gym.adapter import GymProblem
 from resetfree.problems.gym.decoding import GRIDS, decoder_for
@@ -88,7 +89,7 @@ def from_gym(
       environment, or options of its reset.
     reward: your own reward, a function of the same four arguments, or "goal": 1 for each goal and 0 otherwise.
     reward_range: (low, high) of the rewards, which are scaled to [0, 1]; the original return is recorded too. Default:
-      learned, from the table or from the first episode (see `rewards`).
+      learned, from the table or from the first episode (see `events`).
     actions: a list of the actions to choose from; for continuous ones also grid points per dimension (5, or a tuple).
       Default: all actions; continuous ones as they are ("box"), for players that take a `Box`.
     states: N: use numbers as states, one for each distinct observation in the order of first appearance, at most N; or
@@ -152,17 +153,9 @@ def from_gym(
         rewards = Rewards.within(_own_reward(reward, goals, called), reward_range, called)
         terms = _terms(made, called, reset_when, rewards, actions=listed, function=function)
         start_features = _start_features(xi, observer, called)
-        model, no_table, units = None, "", terms.rewards.units
-        try:
-            if not table:
-                raise NoTable("is played without its table (table=False)")
-            n = _table_size(made, observer, terms)
-            model, units = read_table(
-                made.unwrapped, n, terms, goals=goals, horizon=int(horizon), name=called, xi=start_features
-            )
-            terms = dataclasses.replace(terms, table=model.transition, table_reward=model.reward)
-        except NoTable as error:
-            no_table = f"There is no exact oracle for '{called}': it {error}."
+        model, terms, units, no_table = _exact_model(
+            made, observer, terms, table=table, goals=goals, horizon=int(horizon), name=called, xi=start_features
+        )
         problem = GymProblem(
             made,
             called,
@@ -187,6 +180,20 @@ def from_gym(
     if isinstance(env, str):
         problem.remake = lambda: _environment(env, make_options, name)[0]
     return problem
+
+
+def _exact_model(
+    env: Env, observer: Observer, terms: Terms, *, table: bool, name: str, **known: Any
+) -> tuple[FiniteMDP | None, Terms, Any, str]:
+    """The model of an environment with a table, the terms with it, the units of its rewards, and why it has none."""
+    try:
+        if not table:
+            raise NoTable("is played without its table (table=False)")
+        n = _table_size(env, observer, terms)
+        model, units = read_table(env.unwrapped, n, terms, name=name, **known)
+    except NoTable as error:
+        return None, terms, terms.rewards.units, f"There is no exact oracle for '{name}': it {error}."
+    return model, dataclasses.replace(terms, table=model.transition, table_reward=model.reward), units, ""
 
 
 def _usual_observer(env: Env, actions: Any, horizon: int, problem: str) -> Observer:

@@ -1,4 +1,4 @@
-"""Gymnasium environments: made by their id with their time limits disabled, and their lives from reset to reset.
+"""Gymnasium environments: made by their id with their time limits disabled, and one life of each from reset to reset.
 
 A `TimeLimit` around an environment is lifted, and `truncated` is ignored. Some environments refuse to go on after their
 own limit all the same: they raise, or observe what cannot be read. Then they restart for free, which is no reset and is
