@@ -269,6 +269,11 @@ def learned(least: float, most: float, final: bool) -> Units:
     return AS_THEY_ARE if within else (min(least, 0.0), max(most, 0.0 if final else 1.0))
 
 
+def first_units(rewards: Floats, reset: bool) -> Units:
+    """The units that the first episode suggests, from its usual steps."""
+    return learned(*usual(rewards, reset), final=False)
+
+
 def usual(rewards: Floats, reset: bool) -> tuple[float, float]:
     """The least and the largest reward of usual steps, from those of an episode.
 
@@ -311,3 +316,25 @@ def number(reward: Any) -> float:
     if not math.isfinite(value):
         raise Unusable(f"gave the reward {value}, which is not a finite number")
     return value
+
+
+def decided(
+    argument: str,
+    when: Decide,
+    step: tuple[Any, float, bool, dict[str, Any]],
+    numbers: Callable[[Any], Any] | None = None,
+) -> bool:
+    """Whether a step is an event; raises Unusable.
+
+    argument: of `from_gym`, for messages.  numbers: of an observation of several parts, which conditions count.
+    """
+    observation = step[0]
+    if numbers is not None and isinstance(when, Condition) and when.reads_entries:
+        observation = numbers(observation)
+    try:
+        found = when(observation, *step[1:])
+    except Exception as error:
+        raise Unusable(f"could not be classified: its '{argument}' raised {one_line(error)}") from error
+    if not isinstance(found, bool | np.bool_ | int | np.integer):
+        raise Unusable(f"could not be classified: its '{argument}' must return True or False, and returned {found!r}")
+    return bool(found)
