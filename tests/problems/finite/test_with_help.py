@@ -24,11 +24,7 @@ H = 5
 
 def wedge() -> rf.FiniteMDP:
     """A field that pays 1 for work, and a corner that is safe for ever and worthless; nobody gets out of it."""
-    moves = {
-        ("field", "work"): {"field": 1.0},
-        ("field", "wander"): {"corner": 1.0},
-        ("corner", ANY): {"corner": 1.0},
-    }
+    moves = {("field", "work"): {"field": 1.0}, ("field", "wander"): {"corner": 1.0}, ("corner", ANY): {"corner": 1.0}}
     names = ("field", "corner", "pit"), ("work", "wander")
     return table_mdp("wedge", *names, moves, {("field", "work"): 1.0}, horizon=H, start=1, restart=0)
 
@@ -49,11 +45,7 @@ def test_the_optimum_asks_in_a_worthless_trap_exactly_while_a_call_still_pays(pr
 
 
 def test_a_state_that_is_doomed_can_be_left_by_asking() -> None:
-    moves = {
-        ("home", "stay"): {"home": 1.0},
-        ("home", "slide"): {"slope": 1.0},
-        ("slope", ANY): {"pit": 1.0},
-    }
+    moves = {("home", "stay"): {"home": 1.0}, ("home", "slide"): {"slope": 1.0}, ("slope", ANY): {"pit": 1.0}}
     doomed = table_mdp("slope", ("home", "slope", "pit"), ("stay", "slide"), moves, {}, horizon=3)
     assert not feasibility(doomed).holds
     assert feasibility(rf.with_help(doomed, 2.0)).holds
