@@ -5,7 +5,6 @@ arm closes a door, or puts a peg into a hole; the reward is sparse. The expert i
 only the way forth.
 """
 
-import importlib
 import sys
 from typing import Any, NamedTuple
 
@@ -43,11 +42,12 @@ class Sawyer(GoalTask):
     both_ways, longest, near = False, 250, 0.1
 
     def __init__(self, task: str = "door-close-v3") -> None:
-        worlds = importlib.import_module("metaworld.env_dict").ALL_V3_ENVIRONMENTS_GOAL_OBSERVABLE
-        scripts = importlib.import_module("metaworld.policies").ENV_POLICY_MAP
-        self._arm: Any = worlds[f"{task}-goal-observable"](seed=0)
+        from metaworld.env_dict import ALL_V3_ENVIRONMENTS_GOAL_OBSERVABLE as WORLDS
+        from metaworld.policies import ENV_POLICY_MAP as SCRIPTS
+
+        self._arm: Any = WORLDS[f"{task}-goal-observable"](seed=0)
         self._arm.max_path_length = sys.maxsize
-        self._script, self._measures = scripts[task](), MEASURES[task]
+        self._script, self._measures = SCRIPTS[task](), MEASURES[task]
         self._beside = np.array(self._measures.beside)
         frame = np.asarray(self._arm.reset()[0], dtype=np.float64)
         self.goals, self.starts = (frame[TARGET] + self._beside)[None], frame[OBJECT][None].copy()
