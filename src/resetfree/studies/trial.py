@@ -19,7 +19,7 @@ from resetfree.core.files import lacks_room
 from resetfree.game.contract import Round
 from resetfree.game.loop import Game
 from resetfree.players import BASES, Role, current_settings, discover
-from resetfree.problems.world import World, find_world
+from resetfree.problems.registry import World, find_world
 from resetfree.runs.learn import Progress, Stopped, fulfil
 from resetfree.runs.request import Options, RunRequest
 from resetfree.runs.setup import Setup, prepare

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from resetfree.core.arguments import as_array
 from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput
+from resetfree.problems.gym.events import Unusable
 from resetfree.problems.gym.observations import CountedObservations, Numbered
-from resetfree.problems.gym.rewards import Unusable
 
 KINDS = ("number", "numbered", "scalar", "vector")
 FUNCTION = "function-"  # a form that begins so needs the user's function first

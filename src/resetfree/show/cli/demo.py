@@ -9,7 +9,7 @@ from rich.console import Console
 
 import resetfree as rf
 from resetfree.core.errors import InvalidInput
-from resetfree.problems.world import find_world
+from resetfree.problems.registry import find_world
 from resetfree.show.cli import run_summary
 from resetfree.show.cli.common import Documented, as_json, emit, show_next, solution_json
 from resetfree.show.cli.progress import Display

@@ -16,7 +16,7 @@ from resetfree.core.errors import InvalidInput
 from resetfree.core.readable import number
 from resetfree.game.capabilities import Eliminates
 from resetfree.players import discover
-from resetfree.problems.world import parse_options, resolve_model
+from resetfree.problems.registry import parse_options, resolve_model
 from resetfree.show.cli.common import FILE, Documented, emit, finite_model, numbers, problem_argument, solution_json
 from resetfree.show.report.pictures import draw_solution, grid_map, has_map, states_table
 from resetfree.theory.oracle.dynamic_programming import Solution

@@ -16,7 +16,7 @@ from typing import Any
 
 from resetfree.core.errors import RunError
 from resetfree.core.system import NOFOLLOW, NONBLOCK, owned
-from resetfree.core.web_guard import TOKEN
+from resetfree.core.web import TOKEN
 from resetfree.problems.operators import Answer, Request
 from resetfree.problems.operators.channel import accept, as_json, check_reply, sentence
 from resetfree.problems.operators.http import LARGEST

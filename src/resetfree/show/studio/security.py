@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from resetfree.core.errors import InvalidInput
-from resetfree.core.web_guard import body_size, has_token, origin_refusal
+from resetfree.core.web import body_size, has_token, origin_refusal
 from resetfree.show.studio import limits
 
 POLICY = (

@@ -16,7 +16,7 @@ import uvicorn
 
 from resetfree.core import settings
 from resetfree.core.errors import InvalidInput
-from resetfree.core.web_guard import LOOPBACK, PortNumber
+from resetfree.core.web import LOOPBACK, PortNumber
 from resetfree.show.studio import limits
 from resetfree.show.studio.app import Studio
 from resetfree.show.studio.catalogue import TEMPLATES, catalogue, check_grid
