@@ -17,7 +17,7 @@ from resetfree.problems.operators import CHANNELS
 from resetfree.problems.registry import PROBLEMS
 from resetfree.problems.world import FAMILIES
 from resetfree.show.cli.common import Documented, as_json, emit
-from resetfree.studies.suites.suite import METHODS, SUITES, methods
+from resetfree.studies.suites import METHODS, SUITES, methods
 
 SIZES = ("states", "actions", "horizon", "reset_states")
 HEADINGS = {

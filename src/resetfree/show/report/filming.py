@@ -40,7 +40,7 @@ from resetfree.show.report.film_files import (
     scenes_of,
     write_film,
 )
-from resetfree.show.report.pictures_of_runs import Picture, draws, pictures_of, prepare_to_render, rendered
+from resetfree.show.report.pictures import Picture, draws, pictures_of, prepare_to_render, rendered
 
 ENDING = ".film"
 INDEX = "film.json"

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from resetfree.players.method import Method
-from resetfree.studies.engines.runner import (
+from resetfree.studies.engines import (
     Count,
     InProcess,
     Local,
@@ -28,7 +28,7 @@ from resetfree.studies.engines.runner import (
     stoppable,
 )
 from resetfree.studies.statistics import Interval, interval
-from resetfree.studies.suites.suite import Case, Instance, Suite
+from resetfree.studies.suites import Case, Instance, Suite
 from resetfree.studies.suites.trials import (
     Interrupted,
     Measured,
