@@ -251,10 +251,7 @@ def c_text(program: PortablePolicy) -> str:
     counted = program.first is not None
     type_in, type_out = "long" if counted else "double", "long" if program.whole else "double"
     if counted:
-        body += [
-            f"long x = observation[0] - ({program.first}L);",
-            f"if (x < 0 || x >= {program.count}L) return 1;",
-        ]
+        body += [f"long x = observation[0] - ({program.first}L);", f"if (x < 0 || x >= {program.count}L) return 1;"]
     else:
         body += ["const double *x = observation;", "for (int i = 0; i < POLICY_OBSERVATION; i++)"]
         body += ["    if (!isfinite(x[i])) return 1;"]

@@ -265,11 +265,7 @@ class Predictor:
         return self.rule.stationary
 
     def predict(
-        self,
-        observation: Any,
-        state: Steps | None = None,
-        episode_start: Any = None,
-        deterministic: bool = True,
+        self, observation: Any, state: Steps | None = None, episode_start: Any = None, deterministic: bool = True
     ) -> tuple[Any, Steps | None]:
         """The action for an observation, or the actions for a batch of n, and the state for the next call.
 

@@ -28,10 +28,7 @@ WIDTH = 128  # characters that a table takes at least
     cls=Documented,
     examples=[
         ("a first look, in a minute or two", "resetfree bench smoke --seeds 2"),
-        (
-            "one problem of the full suite, on one core",
-            "resetfree bench full --problems grid-v0 --jobs 1",
-        ),
+        ("one problem of the full suite, on one core", "resetfree bench full --problems grid-v0 --jobs 1"),
     ],
 )
 @click.argument("suite", type=click.Choice(list(SUITES)))

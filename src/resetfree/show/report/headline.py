@@ -43,12 +43,7 @@ def headline(groups: Sequence[Group]) -> Markup:
         sentence, tiles = _best(groups)
     else:
         sentence, tiles = _totals(groups)
-    return join(
-        [
-            tag("p", sentence, class_="headline"),
-            tag("div", *(tile.markup() for tile in tiles), class_="tiles"),
-        ]
-    )
+    return join([tag("p", sentence, class_="headline"), tag("div", *(tile.markup() for tile in tiles), class_="tiles")])
 
 
 def one_group(group: Group) -> str:
