@@ -40,7 +40,7 @@ from resetfree.theory.certificates.record import Fit
 from resetfree.theory.oracle import nodes
 from resetfree.theory.oracle.dynamic_programming import solve
 from resetfree.theory.regret import Rounds
-from resetfree.use.policy import DeployedPolicy
+from resetfree.use.exporting import DeployedPolicy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -29,7 +29,7 @@ from resetfree.runs.file.recorded import COLUMNS, GOALS, columns_of
 from resetfree.runs.recall import TrainedPlayer, recall
 from resetfree.runs.setup import Setup
 from resetfree.runs.stuck import Watch
-from resetfree.use.policy import DeployedPolicy
+from resetfree.use.exporting import DeployedPolicy
 
 IN_CALLBACK = "Raised in the callback"
 Callback: TypeAlias = Callable[["Session"], object]

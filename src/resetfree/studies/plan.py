@@ -19,8 +19,7 @@ from resetfree.game.loop import FEEDBACK
 from resetfree.players import BASES
 from resetfree.problems import registry
 from resetfree.problems.registry import full_name
-from resetfree.studies.folder import read_text
-from resetfree.studies.trial import NamedPlayers, NamedTrial, Trial
+from resetfree.studies.trial import NamedPlayers, NamedTrial, Trial, read_text
 
 T = TypeVar("T")
 World: TypeAlias = tuple[str, dict[str, Any], int]  # a problem, its options, and its episodes

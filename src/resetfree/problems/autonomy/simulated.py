@@ -8,7 +8,6 @@ expert is Meta-World's own script, which knows only the way forth.
 that it cannot leave, and the requested speed changes every 500 steps. There is no scripted expert.
 """
 
-import importlib
 import sys
 from typing import Any, NamedTuple
 
@@ -49,11 +48,12 @@ class Sawyer(GoalTask):
     both_ways, longest, near = False, 250, 0.1
 
     def __init__(self, task: str = "door-close-v3") -> None:
-        worlds = importlib.import_module("metaworld.env_dict").ALL_V3_ENVIRONMENTS_GOAL_OBSERVABLE
-        scripts = importlib.import_module("metaworld.policies").ENV_POLICY_MAP
-        self._arm: Any = worlds[f"{task}-goal-observable"](seed=0)
+        from metaworld.env_dict import ALL_V3_ENVIRONMENTS_GOAL_OBSERVABLE as WORLDS
+        from metaworld.policies import ENV_POLICY_MAP as SCRIPTS
+
+        self._arm: Any = WORLDS[f"{task}-goal-observable"](seed=0)
         self._arm.max_path_length = sys.maxsize
-        self._script, self._measures = scripts[task](), MEASURES[task]
+        self._script, self._measures = SCRIPTS[task](), MEASURES[task]
         self._beside = np.array(self._measures.beside)
         frame = np.asarray(self._arm.reset()[0], dtype=np.float64)
         self.goals, self.starts = (frame[TARGET] + self._beside)[None], frame[OBJECT][None].copy()

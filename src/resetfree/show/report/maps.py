@@ -12,10 +12,10 @@ from resetfree.game.capabilities import DangerMap
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.knowledge import has_factors
 from resetfree.runs.recall import danger_of
-from resetfree.show.report.html.figures import WIDTH, Drawing, plain_text, runs
-from resetfree.show.report.html.groups import Group
-from resetfree.show.report.html.players import constant_multiplier, last_multipliers
+from resetfree.show.report.figures import WIDTH, Drawing, plain_text, runs
+from resetfree.show.report.groups import Group
 from resetfree.show.report.pictures import draw_arrows, draw_cells, draw_marks
+from resetfree.show.report.players import constant_multiplier, last_multipliers
 from resetfree.show.report.style import INK, WALL, round_number
 from resetfree.theory.oracle.dynamic_programming import Solution
 
