@@ -186,16 +186,6 @@ def test_a_run_on_vectors_is_saved_where_an_observation_is_nan_and_goes_on(line:
     assert [(one.k, one.why) for one in run.interventions] == [(0, "start"), (5, "resume")]
 
 
-def test_the_same_seed_gives_the_same_run_of_learners(line: Any) -> None:
-    def run(seed: int) -> Any:
-        problem = rf.from_gym(line(observation="discrete"), horizon=10)
-        return rf.learn(problem, "support-elimination", "constant-penalty", episodes=60, seed=seed, B=1.0).columns
-
-    first, again, other = run(1), run(1), run(2)
-    assert all(np.array_equal(first[name], again[name], equal_nan=True) for name in first)
-    assert not np.array_equal(first["s1"], other["s1"])
-
-
 def test_another_environment_is_another_problem(line: Any, tmp_path: Path) -> None:
     file = tmp_path / "plant.rfrun"
     given = {"primal": "uniform", "episodes": 5, "seed": 4, "path": file, "B": 1.0}
