@@ -11,15 +11,12 @@ import numpy as np
 import pytest
 from gymnasium import spaces, wrappers
 from numpy.typing import NDArray
+from tests.problems.gym.reaching import even
 
 import resetfree as rf
 from resetfree.core.errors import EnvironmentFailed, Notice
 from resetfree.problems.operators import Answer, Request
 from resetfree.theory.certificates.record import record_claims
-
-
-def even(h: int, state: Any) -> NDArray[np.float64]:
-    return np.array([0.5, 0.5])
 
 
 def back_to_the_middle(h: int, state: Any) -> NDArray[np.float64]:

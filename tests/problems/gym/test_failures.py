@@ -6,14 +6,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
+from tests.problems.gym.reaching import even
 
 import resetfree as rf
 from resetfree.core.errors import EnvironmentFailed
-
-
-def even(h: int, state: Any) -> NDArray[np.float64]:
-    return np.array([0.5, 0.5])
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 from gymnasium import spaces, wrappers
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.problems.gym.reaching import evenly
 
 import resetfree as rf
 from resetfree.core.errors import EnvironmentFailed
@@ -192,10 +193,6 @@ def problem_of(case: str, horizon: int = 20) -> Any:
     return rf.from_gym(f"gym:{case.split()[0]}", horizon=horizon, **CASES[case])
 
 
-def even_of(problem: Any) -> Any:
-    return lambda h, s: np.full(problem.n_actions, 1 / problem.n_actions)
-
-
 class Tabular(gymnasium.Env[int, int]):
     """An environment that is its table."""
 
@@ -360,7 +357,7 @@ def test_a_table_says_which_rewards_there_are() -> None:
     )
     assert (learned.units, learned.reward_range_known) == ((-100.0, 0.0), True)
     assert np.array_equal(learned.mdp.reward, stated.mdp.reward)
-    episodes = [next(rf.simulate(problem, even_of(problem), 1, seed=3)) for problem in (learned, stated)]
+    episodes = [next(rf.simulate(problem, evenly(problem), 1, seed=3)) for problem in (learned, stated)]
     assert episodes[0].rewards.tolist() == episodes[1].rewards.tolist()
     assert episodes[0].original_return == episodes[1].original_return < 0
     with pytest.raises(rf.InvalidInput, match=r"outside the stated range \[-10, 0\]"):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.problems.gym.reaching import even
 
 import resetfree as rf
 from resetfree.core.errors import Notice
@@ -17,10 +18,6 @@ from resetfree.problems.contract import Note
 from resetfree.problems.gym.events import Condition, event, reward_function
 from resetfree.show.cli import main
 from resetfree.theory.certificates.claims_reduction import primal_cover
-
-
-def even(h: int, s: Any) -> Any:
-    return np.array([0.5, 0.5])
 
 
 def of(line: Any, rewards: dict[int, float], episodes: int = 3, **given: Any) -> tuple[Any, list[Any]]:
