@@ -9,7 +9,7 @@ from rich.console import Console
 
 from resetfree.core.errors import AssumptionViolated
 from resetfree.core.readable import counted
-from resetfree.players.tabular.nonepisodic import UnbrokenLife, live, optimal_gain
+from resetfree.players.nonepisodic import UnbrokenLife, live, optimal_gain
 from resetfree.show.cli.common import Documented, emit, finite_model, problem_argument
 
 

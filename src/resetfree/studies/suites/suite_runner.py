@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from resetfree.players.method import Method
+from resetfree.players import Method
 from resetfree.studies.engines.runner import (
     Count,
     InProcess,

@@ -8,7 +8,7 @@ import importlib
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal
 
-from resetfree.players.batched import has_batched_form
+from resetfree.players import has_batched_form
 
 if TYPE_CHECKING:
     from resetfree.studies.engines.batched.batch import Batch, BatchStopped, Segment, play_batch

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from resetfree.players.batched import DualProgram, PrimalProgram
-from resetfree.players.batched.passes import BatchedScene, Shape, Tables, Turn, by_purpose, offsets_of, roll
+from resetfree.players import DualProgram, PrimalProgram
+from resetfree.players.batched import BatchedScene, Shape, Tables, Turn, by_purpose, offsets_of, roll
 from resetfree.studies.engines.batched import pcg64
 
 P = ParamSpec("P")
