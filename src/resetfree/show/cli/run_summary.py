@@ -27,7 +27,7 @@ from resetfree.show.cli.progress import Tally
 from resetfree.show.report.filming import beside, can_be_filmed
 from resetfree.show.report.html_tables import data_words
 from resetfree.theory.certificates.record import ROLES, past_plan
-from resetfree.theory.comparators import LATE, Possible, in_words, possible
+from resetfree.theory.regret import LATE, Possible, in_words, possible
 
 RECENT = 12  # stretches that are used: earlier ones say little about the current policy
 LEAST = 4  # fewer give no warning
