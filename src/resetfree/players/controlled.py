@@ -1,15 +1,23 @@
 """A controller of the user's, and a learner that takes over only where it is better by a test.
 
-The controller acts first, and the learner learns from its episodes. Blocks of episodes then alternate; the difference D
-of their mean values, (reward - lam per reset) per step, is tested:
+The controller acts first, and the learner learns from its episodes. Blocks of episodes then alternate. The value of an
+episode is (reward - lam per reset) per step, cut to [0, 1]. With d_i the value of the i-th episode of the learned
+policy less that of the i-th of the controller, it takes over once
 
-    learned better  if mean(D) > r_n,  worse  if mean(D) < -r_n,
-    r_n = sd(D) sqrt(2 (n rho + 1) log(sqrt(n rho + 1) / error) / (n^2 rho)),
+    sum_b share_b prod_{i <= n} (1 + b d_i) >= 1 / error,
 
-an asymptotic confidence sequence (Waudby-Smith et al. 2024), which may be looked at after every pair of blocks. The
-j-th test has the error error / (j (j + 1)), so that all of them together have `error`.
+a bet on each pair of episodes (Waudby-Smith and Ramdas 2024). While learned policies are no better on average, d_i has
+no positive mean, whatever its distribution and whichever policies are tried, so the sum is a supermartingale, and by
+Ville's inequality it ever gets so large with a probability of at most `error`. That it is *worse* delays the
+learned policy and puts nothing at risk, so a faster test suffices, of the differences D of the means of n pairs of
+blocks:
 
-Legend: n pairs of blocks; lam the price of a reset.
+    mean(D) < -r_n,  r_n = sd(D) sqrt(2 (n rho + 1) log(sqrt(n rho + 1) / error) / (n^2 rho)),
+
+an asymptotic confidence sequence (Waudby-Smith et al. 2024). The j-th test has the error error / (j (j + 1)), so that
+all of them together have `error`.
+
+Legend: lam the price of a reset.
 """
 
 from collections.abc import Callable
@@ -24,7 +32,7 @@ from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput, RunError, imported, one_line
 from resetfree.core.settings import Count, check
 from resetfree.core.state import require
-from resetfree.game.capabilities import Decides, Decision, LearnsFromEpisodes
+from resetfree.game.capabilities import Decides, Decision, Follows, LearnsFromEpisodes
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.problems.action_spaces import Box, Choices, own_action
 from resetfree.problems.contract import Episode, Policy, Problem, State
@@ -35,7 +43,8 @@ EXPLORE = 3  # resets that the learned policy may cause, where none are stated
 ERROR = 0.05  # with which the learned policy takes over, or gives back, wrongly
 FIRST, BLOCK = 10, 5  # episodes of the controller before the first trial, and of each block of a trial
 CHARGE, PROBE = 20, 2  # of the learned policy and of the controller, once the learned policy is in charge
-LEAST_PAIRS = 10  # before which nothing is decided: fewer are too few where differences are skewed
+BETS, SHARES = np.array([0.95, 0.5, 0.2]), np.array([0.6, 0.2, 0.2])  # parts of what it has that it bets each time
+LEAST_PAIRS = 10  # before which nothing is decided to be worse: fewer are too few where differences are skewed
 RHO = 0.3  # where the test is sharpest: at about ten pairs
 DANGER = 0.2  # predicted probability of a reset from which the controller acts
 MARGIN = 0.1  # share of its width by which a learned policy may leave the box of the states that were safe
@@ -44,6 +53,17 @@ FEW_PAIRS = 3  # after which a trial may end: a learned policy that is wrongly h
 LATER = 2.0  # factor of the episodes after which a policy that was worse is tried again
 Function = Callable[[Any], Any]
 EXPECTED = "The 'controller' of learn must be a function of the observation, or module:function."
+
+
+def is_better(wealth: Floats, error: float) -> bool:
+    """Whether bets that have become `wealth` decide that the learned policy is better.
+
+    >>> is_better(SHARES * np.prod(1.0 + 0.04 * BETS[:, None] * np.ones(100), axis=1), 0.025)
+    False
+    >>> is_better(SHARES * np.prod(1.0 + 0.04 * BETS[:, None] * np.ones(120), axis=1), 0.025)
+    True
+    """
+    return bool(wealth.sum() >= 1.0 / error)
 
 
 def radius(n: int, variance: float, error: float, least: int = LEAST_PAIRS) -> float:
@@ -129,6 +149,11 @@ class ControlledState:
     pairs: int = 0
     mean: float = 0.0  # of the differences between pairs of blocks
     squares: float = 0.0  # sum of their squared deviations
+    wealth: Floats = field(default_factory=SHARES.copy, metadata={"later": True})  # of each bet
+    paired: Floats = field(  # values of the controller's episodes in this pair of blocks, nan for none
+        default_factory=lambda: np.zeros(BLOCK), metadata={"later": True}
+    )
+    lowest: float = field(default=1.0, metadata={"later": True})  # value of an episode of the controller
     block: Floats = field(default_factory=lambda: np.zeros((2, 2)))  # by actor: episodes and values of this pair
     totals: Floats = field(default_factory=lambda: np.zeros((2, 3)))  # by actor: episodes, rewards, resets
     changes: NDArray[np.int64] = field(  # [n, 2] the round of each decision, and which of `SAID` it is
@@ -141,10 +166,17 @@ class ControlledState:
 
     @property
     def has_decided(self) -> bool:
-        """Whether the mean difference is certain to have its sign."""
-        least = FEW_PAIRS if self.mean < 0.0 and not self.in_charge else LEAST_PAIRS
+        """Whether the learned policy is better by the bets, or worse by the mean difference."""
         error = ERROR / (self.tests * (self.tests + 1))
-        return abs(self.mean) > radius(self.pairs, self.squares / max(self.pairs - 1, 1), error, least)
+        if self.is_better:
+            return True
+        least = LEAST_PAIRS if self.in_charge else FEW_PAIRS
+        return -self.mean > radius(self.pairs, self.squares / max(self.pairs - 1, 1), error, least)
+
+    @property
+    def is_better(self) -> bool:
+        """Whether the learned policy takes over."""
+        return not self.in_charge and is_better(self.wealth, ERROR / (self.tests * (self.tests + 1)))
 
     def decide(self, what: int) -> None:
         """Record a decision."""
@@ -153,11 +185,21 @@ class ControlledState:
     def begin_test(self) -> None:
         """A fresh test, with the controller first."""
         self.tests, self.pairs, self.mean, self.squares = self.tests + 1, 0, 0.0, 0.0
+        self.wealth = SHARES.copy()
         self.begin_pair()
 
     def begin_pair(self) -> None:
         """A fresh pair of blocks, with the controller first."""
         self.trying, self.block = False, np.zeros((2, 2))
+
+    def add_value(self, value: float, *, is_learned: bool) -> None:
+        """Take in an episode of a block; the learned policy's is paired with one of the controller's."""
+        i = int(self.block[int(is_learned), 0])
+        self.block[int(is_learned)] += (1.0, value)
+        if is_learned and not self.in_charge:
+            self.wealth = self.wealth * (1.0 + BETS * (value - self.paired[i]))
+        elif not is_learned:
+            self.paired[i % BLOCK], self.lowest = value, min(self.lowest, value)
 
     def add_pair(self) -> None:
         """Take in the difference of two complete blocks."""
@@ -281,8 +323,10 @@ class Controlled(PrimalPlayer[ControlledState]):
         if is_learned and all(within_region(policy.region, s) for s in episode.states[: len(episode.actions)]):
             own = round._replace(plan=round.plan._replace(policy=policy.learned))
             state.inner = self.inner.update(state.inner, own)
-        else:
+        elif is_learned:
             state.inner = self._absorbed(state.inner, episode)
+        else:
+            state.inner = self._followed(state.inner, episode)
         state.see(episode.states, reset=episode.reset)
         state.totals[int(is_learned)] += (1.0, episode.total_reward, float(episode.reset))
         state.k += 1
@@ -295,8 +339,8 @@ class Controlled(PrimalPlayer[ControlledState]):
             state.rest = state.k + BLOCK
         else:
             value = (episode.total_reward - round.lam * episode.reset) / state.problem.horizon
-            state.block[int(is_learned)] += (1.0, value)
-            self._next(state)
+            state.add_value(min(max(value, 0.0), 1.0), is_learned=is_learned)
+            self._next(state, is_poor=is_learned and value < state.lowest)
         return state
 
     def _charge(self, state: ControlledState) -> None:
@@ -306,22 +350,27 @@ class Controlled(PrimalPlayer[ControlledState]):
         state.in_charge, state.rest = False, state.k + FIRST
         state.begin_test()
 
-    def _next(self, state: ControlledState) -> None:
-        """Whose block is next; after a pair of them, the test."""
+    def _next(self, state: ControlledState, *, is_poor: bool) -> None:
+        """Whose block is next; after a pair of them, the test. A trial ends early with an episode that is too poor.
+
+        is_poor: whether the learned policy earned less than the controller ever did.
+        """
         first, second = (PROBE, CHARGE) if state.in_charge else (BLOCK, BLOCK)
         if not state.trying:
             state.trying = state.k >= state.rest and bool(state.block[0, 0] >= first)
-        elif state.block[1, 0] >= second:
+        elif is_poor or state.block[1, 0] >= second or state.is_better:
             state.add_pair()
             if state.has_decided:
                 self._weigh(state)
+            elif is_poor:
+                state.rest = state.k + FIRST
 
     def _weigh(self, state: ControlledState) -> None:
         """The test has decided."""
-        if state.mean < 0.0:
+        if not state.is_better:
             state.decide(GAVE_BACK if state.in_charge else WORSE)
             state.in_charge, state.rest = False, int(LATER * state.k)
-        elif not state.in_charge:
+        else:
             state.decide(TOOK_OVER)
             state.in_charge = True
         state.begin_test()
@@ -331,6 +380,15 @@ class Controlled(PrimalPlayer[ControlledState]):
         state.inner = self._absorbed(state.inner, episode)
         state.see(episode.states, reset=episode.reset)
         return state
+
+    def follow(self, state: ControlledState, episode: Episode) -> ControlledState:
+        """As `absorb`, of behaviour that is to be improved on."""
+        state.inner = self._followed(state.inner, episode)
+        state.see(episode.states, reset=episode.reset)
+        return state
+
+    def _followed(self, inner: Any, episode: Episode) -> Any:
+        return self.inner.follow(inner, episode) if isinstance(self.inner, Follows) else self._absorbed(inner, episode)
 
     def _absorbed(self, inner: Any, episode: Episode) -> Any:
         assert isinstance(self.inner, LearnsFromEpisodes)
