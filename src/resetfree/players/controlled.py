@@ -34,6 +34,7 @@ from resetfree.core.settings import Count, check
 from resetfree.core.state import require
 from resetfree.game.capabilities import Decides, Decision, Follows, LearnsFromEpisodes
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.players.safe_region import SafeStates, within_region
 from resetfree.problems.action_spaces import Box, Choices, own_action
 from resetfree.problems.contract import Episode, Policy, Problem, State
 from resetfree.problems.finite.tabular_policy import TabularPolicy, as_policy
@@ -42,13 +43,12 @@ from resetfree.problems.stepping import playable
 EXPLORE = 3  # resets that the learned policy may cause, where none are stated
 ERROR = 0.05  # with which the learned policy takes over, or gives back, wrongly
 FIRST, BLOCK = 10, 5  # episodes of the controller before the first trial, and of each block of a trial
+FIRST_STEPS = 500  # and at least so many steps
 CHARGE, PROBE = 20, 2  # of the learned policy and of the controller, once the learned policy is in charge
 BETS, SHARES = np.array([0.95, 0.5, 0.2]), np.array([0.6, 0.2, 0.2])  # parts of what it has that it bets each time
 LEAST_PAIRS = 10  # before which nothing is decided to be worse: fewer are too few where differences are skewed
 RHO = 0.3  # where the test is sharpest: at about ten pairs
 DANGER = 0.2  # predicted probability of a reset from which the controller acts
-MARGIN = 0.1  # share of its width by which a learned policy may leave the box of the states that were safe
-UNSAFE = 20  # steps before a reset whose states do not count as safe
 FEW_PAIRS = 3  # after which a trial may end: a learned policy that is wrongly held back costs no more than time
 LATER = 2.0  # factor of the episodes after which a policy that was worse is tried again
 Function = Callable[[Any], Any]
@@ -123,13 +123,6 @@ class GuardedTable(TabularPolicy):
     region: NDArray[Any]  # bool [S]
 
 
-def within_region(region: NDArray[Any], s: State) -> bool:
-    """Whether a state lies in a region: bool [S] of counted states, or a box [2, D]; all do in one without axes."""
-    if region.dtype == np.bool_:
-        return bool(region[s])
-    return not region.shape[1] or bool((region[0] <= s).all() and (s <= region[1]).all())
-
-
 @dataclass
 class ControlledState:
     """Who acts, what both have earned, and the state of the learner."""
@@ -137,7 +130,7 @@ class ControlledState:
     inner: Any
     problem: Problem = field(metadata={"saved": False})
     table: ControllerTable | None = field(metadata={"saved": False})  # of the controller, where states are counted
-    region: NDArray[Any]  # of the states that were safe: bool [S], or a box [2, D]
+    safe: SafeStates
     k: int = 0
     trying: bool = False  # whether the present block is the learned policy's
     in_charge: bool = False  # whether the learned policy was better by the test
@@ -145,7 +138,6 @@ class ControlledState:
     charged: int = 0  # resets in episodes of the learned policy, and in those of the controller right after one
     tests: int = 1  # begun so far
     rest: int = FIRST  # no trial before so many episodes
-    known: int = 0  # safe states so far
     pairs: int = 0
     mean: float = 0.0  # of the differences between pairs of blocks
     squares: float = 0.0  # sum of their squared deviations
@@ -211,25 +203,6 @@ class ControlledState:
         self.squares += step * (difference - self.mean)
         self.begin_pair()
 
-    def see(self, states: NDArray[Any], *, reset: bool) -> None:
-        """Take the states of an episode for safe, but those shortly before a reset."""
-        safe = states[: max(len(states) - UNSAFE, 1)] if reset else states
-        if self.region.dtype == np.bool_:
-            self.region[safe] = True
-        elif self.region.shape[1]:
-            ends = np.array([safe.min(axis=0), safe.max(axis=0)], dtype=np.float64)
-            if self.known:
-                ends = np.array([np.minimum(ends[0], self.region[0]), np.maximum(ends[1], self.region[1])])
-            self.region = ends
-        self.known += len(safe)
-
-    def allowed(self) -> NDArray[Any]:
-        """The region in which a learned policy may act: slightly wider than what was seen, where it is a box."""
-        if self.region.dtype == np.bool_:
-            return self.region.copy()
-        wider = MARGIN * (self.region[1] - self.region[0])
-        return np.array([self.region[0] - wider, self.region[1] + wider])
-
 
 TOOK_OVER, GAVE_BACK, FELL, SPENT, WORSE = range(5)
 SAID = (
@@ -271,9 +244,9 @@ class Controlled(PrimalPlayer[ControlledState]):
 
     def init(self, problem: Problem, episodes: int, seed: int) -> ControlledState:
         """The learner's own state, and nothing known about the controller."""
-        n, dimension = problem.n_states, 0 if problem.low is None else len(problem.low)
-        region = np.zeros((2, dimension)) if n is None else np.zeros(n, dtype=np.bool_)
-        return ControlledState(self.inner.init(problem, episodes, seed), problem, self._table(problem), region)
+        state = self.inner.init(problem, episodes, seed)
+        first = max(FIRST, -(-FIRST_STEPS // problem.horizon))
+        return ControlledState(state, problem, self._table(problem), SafeStates.none(problem), rest=first)
 
     def _table(self, problem: Problem) -> ControllerTable | None:
         """The controller as a table; None where states are vectors, or numbered as they appear."""
@@ -309,7 +282,7 @@ class Controlled(PrimalPlayer[ControlledState]):
 
     def _guarded(self, state: ControlledState, learned: Any) -> Policy:
         """A learned policy with the controller as its fallback; without its fallback if that is not known here."""
-        region = state.allowed()
+        region = state.safe.allowed()
         if state.table is not None:
             rows = as_policy(learned, state.problem)  # type: ignore[arg-type]
             return GuardedTable(np.where(region[:, None], rows, state.table.probabilities), learned, region)
@@ -327,7 +300,7 @@ class Controlled(PrimalPlayer[ControlledState]):
             state.inner = self._absorbed(state.inner, episode)
         else:
             state.inner = self._followed(state.inner, episode)
-        state.see(episode.states, reset=episode.reset)
+        state.safe.see(episode.states, reset=episode.reset)
         state.totals[int(is_learned)] += (1.0, episode.total_reward, float(episode.reset))
         state.k += 1
         is_charged = episode.reset and (is_learned or state.after_learned)
@@ -347,7 +320,7 @@ class Controlled(PrimalPlayer[ControlledState]):
         """A reset that the learned policy caused: the controller acts."""
         state.charged += 1
         state.decide(SPENT if state.charged >= self.explore else FELL)
-        state.in_charge, state.rest = False, state.k + FIRST
+        state.in_charge, state.rest = False, state.k + FIRST * 2**state.charged
         state.begin_test()
 
     def _next(self, state: ControlledState, *, is_poor: bool) -> None:
@@ -378,13 +351,13 @@ class Controlled(PrimalPlayer[ControlledState]):
     def absorb(self, state: ControlledState, episode: Episode) -> ControlledState:
         """Learn from an episode of data, whose states are known to be safe."""
         state.inner = self._absorbed(state.inner, episode)
-        state.see(episode.states, reset=episode.reset)
+        state.safe.see(episode.states, reset=episode.reset)
         return state
 
     def follow(self, state: ControlledState, episode: Episode) -> ControlledState:
         """As `absorb`, of behaviour that is to be improved on."""
         state.inner = self._followed(state.inner, episode)
-        state.see(episode.states, reset=episode.reset)
+        state.safe.see(episode.states, reset=episode.reset)
         return state
 
     def _followed(self, inner: Any, episode: Episode) -> Any:

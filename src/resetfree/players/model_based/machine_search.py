@@ -285,12 +285,12 @@ class MachineSearchState(SearchState[Searched]):
         return float(ERRORS * means.std(ddof=1) / np.sqrt(len(means)))
 
     def explores(self, n: int) -> Exploring | None:
-        """What is explored for with the first n rows, if anything is."""
-        return exploring(self.rows, n, stated=self.never_resets)
+        """What is explored for with the first n rows; nothing beside a controller, whose not falling proves little."""
+        return None if len(self.shown) and not self.never_resets else exploring(self.rows, n, stated=self.never_resets)
 
     def explored(self) -> list[Decision]:
         """When it began to explore, and why."""
-        return explored(self.rows, stated=self.never_resets)
+        return [] if len(self.shown) and not self.never_resets else explored(self.rows, stated=self.never_resets)
 
     def _caution(self, n: int) -> float:
         """The part of the initial caution that is left."""
