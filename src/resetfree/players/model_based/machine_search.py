@@ -319,7 +319,7 @@ class MachineSearchState(SearchState[Searched]):
                 caution=caution,
                 rng=rng,
                 table=self.policy.table if isinstance(self.policy, TanhChoice) else None,
-                limits=self.limits,
+                known=(self.limits, self.action_limits),
             )
         return self.models[n]
 

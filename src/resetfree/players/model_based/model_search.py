@@ -108,7 +108,7 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
         check_room(problem, self.name, size, "a fitted model", "learn from fewer numbers, observe=f")
         world: dict[str, Any] = {"horizon": problem.horizon, "seed": seed, "low": problem.low, "high": problem.high}
         world |= {"never_resets": problem.never_resets, "names": tuple(getattr(problem, "names", None) or ())}
-        world |= {"limits": problem.limits, "shown": np.zeros((0, 2), np.int64)}
+        world |= {"limits": problem.limits, "action_limits": problem.action_limits, "shown": np.zeros((0, 2), np.int64)}
         fresh: dict[str, Any] = {"at": 0, "lam": 0.0, "stale": False, **world, "models": {}, "found": {}}
         return MachineSearchState(empty_buffer(problem), none[0], **fresh, proven=none[1], rate=NOTHING, began=0)
 

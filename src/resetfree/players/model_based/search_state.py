@@ -16,7 +16,7 @@ from resetfree.game.capabilities import Decision
 from resetfree.game.replay_buffer import ReplayBuffer
 from resetfree.players.model_based.reset_classifier import across_two, boundary
 from resetfree.problems.contract import Policy, State
-from resetfree.problems.limits import Limits
+from resetfree.problems.limits import ActionLimits, Limits
 
 Searched = TypeVar("Searched", bound=Policy)
 
@@ -68,6 +68,7 @@ class SearchState(ABC, Generic[Searched]):
     high: Floats = field(metadata={"saved": False})
     never_resets: bool = field(metadata={"saved": False})  # whether nothing that can happen is a reset
     limits: Limits | None = field(metadata={"saved": False})  # known beforehand
+    action_limits: ActionLimits | None = field(metadata={"saved": False})
     names: tuple[str, ...] = field(metadata={"saved": False})  # of the numbers of a state; may be none
     shown: NDArray[np.int64] = field(metadata={"grows": (0,), "later": True})  # [., 2] rows of behaviour to improve on
 
