@@ -1,11 +1,7 @@
 """Optional protocols of players beyond the contract: callers test for them by type, never by a player's name.
 
 A player implements those that fit it in its own module; `auto`, certificates, reports and `run.policy` find them.
-Primal players: `Suits` (for `auto`), `NamesPartner`, `AdaptsToProblem`, `HasProof`, `BoundsPrimalRegret`,
-`CountsFalls`, `SharperWithModel`, `Eliminates`, `LearnsRules`, `BoundsDelayedRegret`, `PlansAhead`, `Exploits`,
-`Decides`, `MapsDanger`, `LearnsFromEpisodes`, `StartsFromPolicy`.
-Dual players: `BoundsOnlineRegret`, `BoundsEachRound`, `StatesOtherBounds`, `MovesBySteps`, `CapsMultiplier`,
-`ChoosesFunction`, `TakesHints`, `RaisesMultiplier`.
+Those of primal players come first, then those of dual players, then `choose`, which asks who `Suits` a problem.
 
 Legend: K rounds so far; g_k in [0, 1] the cost signal of round k, x_k = xi(s_1^k) g_k its gradient, theta_k the dual
 player's parameter, u a comparator, lambda_c(s) = <xi(s), u> its multiplier function; pi* the best reset-free policy.
@@ -237,6 +233,14 @@ class LearnsFromEpisodes(Protocol):
 
     def absorb(self, state: Any, episode: Episode) -> Any:
         """Learn from an episode; may change `state` and return it."""
+
+
+@runtime_checkable
+class Follows(Protocol):
+    """A primal player that improves on behaviour that it is shown: a controller's, or that of a few good episodes."""
+
+    def follow(self, state: Any, episode: Episode) -> Any:
+        """Learn from an episode, and take what was done in it as a policy to improve on; may change `state`."""
 
 
 @runtime_checkable

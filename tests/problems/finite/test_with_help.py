@@ -12,7 +12,7 @@ from tests.property.random_mdps import closed_mdp, rough_mdp
 from tests.property.strategies import exact, finite_problems
 
 import resetfree as rf
-from resetfree.players.dual.multiplier_functions import Space, functions
+from resetfree.players.dual import Space, functions
 from resetfree.problems.finite.composed import MOST, original_value, with_contexts
 from resetfree.problems.zoo.tables import ANY, table_mdp
 from resetfree.show.cli import app
