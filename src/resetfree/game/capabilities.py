@@ -438,5 +438,4 @@ def choose(problem: Problem, players: Mapping[str, Any], *, bound_known: bool, b
         )
     primal, best = max(offers.items(), key=lambda one: (one[0] == before, one[1].rank))
     partner, given = best.partner, {"primal": best.settings, "dual": best.partner.settings}
-    settings = {role: own for role, own in given.items() if own}
-    return Choice(primal, partner.dual, partner.feedback, best.why, settings)
+    return Choice(primal, partner.dual, partner.feedback, best.why, {role: own for role, own in given.items() if own})
