@@ -18,7 +18,7 @@ from resetfree.players.neural.networks import orthogonal_layers, policy_of, unif
 from resetfree.players.neural.skip_policy import SkipPolicy
 from resetfree.problems.contract import ChoicePolicy
 from resetfree.problems.finite.tabular_policy import table
-from resetfree.problems.tanh_policy import TanhPolicy, no_policy
+from resetfree.problems.formula import TanhPolicy, no_policy
 from resetfree.show.cli import main
 from resetfree.use import DeployedPolicy
 from resetfree.use.predictor import Sensor

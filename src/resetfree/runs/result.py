@@ -26,8 +26,7 @@ from resetfree.problems.blueprint import fingerprint, number
 from resetfree.problems.continuum import Continuum, as_rows, continuum_behind, inside_continuum
 from resetfree.problems.contract import Intervention, Note, Problem
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.registry import problems
-from resetfree.problems.world import find_world
+from resetfree.problems.registry import find_world, problems
 from resetfree.runs import display
 from resetfree.runs.file.newfile import Ending
 from resetfree.runs.foresight import Foresight, foresight, meant, predicted_resets

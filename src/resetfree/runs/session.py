@@ -21,7 +21,7 @@ from resetfree.game.loop import Game
 from resetfree.players import Role
 from resetfree.problems.contract import Problem
 from resetfree.problems.operators import Automatic, Operator
-from resetfree.problems.world import World
+from resetfree.problems.registry import World
 from resetfree.runs.data.dataset import GivenData
 from resetfree.runs.file.ledger import Ledger
 from resetfree.runs.file.newfile import LONGEST, Contents, Ending

@@ -25,7 +25,7 @@ from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput, ResetFreeError, RunError
 from resetfree.core.files import drafted
 from resetfree.core.state import unpack
-from resetfree.problems.world import find_world
+from resetfree.problems.registry import find_world
 from resetfree.runs.file.recorded import own_returns
 from resetfree.runs.file.runfile import connect, damaged, read_spec, sentences, start_type
 from resetfree.runs.foresight import meant, predicted_resets

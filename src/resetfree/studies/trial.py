@@ -29,7 +29,7 @@ from resetfree.core.system import NONBLOCK
 from resetfree.game.contract import Round
 from resetfree.game.loop import Game
 from resetfree.players import BASES, Role, current_settings, discover
-from resetfree.problems.world import World, find_world
+from resetfree.problems.registry import World, find_world
 from resetfree.runs.file.newfile import remove
 from resetfree.runs.file.runfile import connect, sentences
 from resetfree.runs.learn import Progress, Stopped, fulfil

@@ -26,7 +26,7 @@ from resetfree.problems.action_spaces import Box
 from resetfree.problems.contract import LIST_THEM, Episode, Problem
 from resetfree.problems.finite.tabular_policy import TabularPolicy
 from resetfree.problems.gym import from_gym
-from resetfree.problems.world import find_world
+from resetfree.problems.registry import find_world
 from resetfree.theory.certificates.anytime import resets_lower, resets_upper
 from resetfree.theory.certificates.record import Record
 from resetfree.use.predictor import Predictor

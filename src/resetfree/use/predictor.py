@@ -19,8 +19,8 @@ from resetfree.problems.action_spaces import ActionSpace, Box, Choices
 from resetfree.problems.contract import ChoicePolicy, Policy, Problem
 from resetfree.problems.features import FeatureMap
 from resetfree.problems.finite.tabular_policy import TabularPolicy
+from resetfree.problems.gym.events import Unusable
 from resetfree.problems.gym.observations import CountedObservations, Numbered
-from resetfree.problems.gym.rewards import Unusable
 
 KINDS = ("number", "numbered", "scalar", "vector")
 FUNCTION = "function-"  # a form that begins so needs the user's function first

@@ -13,7 +13,7 @@ from tests.show.report.reading import Page, read
 
 import resetfree as rf
 from resetfree.players.elimination.rule_elimination import RuleElimination
-from resetfree.problems.factors import Factor, Factors
+from resetfree.problems.knowledge import Factor, Factors
 from resetfree.runs.file.runfile import connect, read_checkpoint
 from resetfree.runs.recall import danger_of
 from resetfree.show.report import build, maps, players, style, write_report

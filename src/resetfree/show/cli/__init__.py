@@ -18,7 +18,7 @@ from resetfree.core.discovery import Registry, Unfit
 from resetfree.core.errors import InvalidInput, Notice, ResetFreeError
 from resetfree.core.files import lacks_room
 from resetfree.core.interrupts import interrupted, terminable
-from resetfree.problems.world import find_world
+from resetfree.problems.registry import find_world
 from resetfree.show.cli.bench import bench
 from resetfree.show.cli.certify import certify, check
 from resetfree.show.cli.common import SETTINGS, Documented, DocumentedGroup, as_json, emit, show_next, solution_json

@@ -14,8 +14,7 @@ from resetfree.players import BASES, PLAYERS, discover, settings
 from resetfree.problems import features
 from resetfree.problems.blueprint import describe
 from resetfree.problems.operators import CHANNELS
-from resetfree.problems.registry import PROBLEMS
-from resetfree.problems.world import FAMILIES
+from resetfree.problems.registry import FAMILIES, PROBLEMS
 from resetfree.show.cli.common import Documented, as_json, emit
 from resetfree.studies.suites import METHODS, SUITES, methods
 

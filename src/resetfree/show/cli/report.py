@@ -13,8 +13,8 @@ from rich.text import Text
 
 import resetfree as rf
 from resetfree.core.readable import counted
-from resetfree.core.web_guard import LOOPBACK
-from resetfree.problems.world import parse_options
+from resetfree.core.web import LOOPBACK
+from resetfree.problems.registry import parse_options
 from resetfree.show.cli.common import FILE, FOLDER, Documented, as_json, emit, out_option, settings
 from resetfree.show.report import write_report
 from resetfree.show.report.film_files import MOST_BYTES, MOST_FRAMES, MOST_RESETS

@@ -18,8 +18,7 @@ from resetfree.core.certificate import plain
 from resetfree.core.errors import AssumptionViolated, NotCertifiable, ResetFreeError
 from resetfree.core.readable import counted, duration, number
 from resetfree.game.capabilities import PlansAhead
-from resetfree.problems.registry import PROBLEMS
-from resetfree.problems.world import full_name
+from resetfree.problems.registry import PROBLEMS, full_name
 from resetfree.runs.display import own_rewards
 from resetfree.runs.foresight import Foresight
 from resetfree.runs.result import Run

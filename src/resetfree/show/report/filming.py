@@ -26,7 +26,7 @@ from resetfree.core.files import drafted
 from resetfree.problems.contract import Problem
 from resetfree.problems.gym.adapter import GymProblem
 from resetfree.problems.operators import Automatic
-from resetfree.problems.world import World
+from resetfree.problems.registry import World
 from resetfree.runs.file.ledger import read_spec_of
 from resetfree.runs.file.runfile import read_spec, sentences
 from resetfree.runs.result import Run

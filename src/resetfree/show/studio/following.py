@@ -24,7 +24,7 @@ import numpy as np
 from resetfree.core.errors import ResetFreeError, RunError
 from resetfree.core.files import is_held
 from resetfree.core.system import NOFOLLOW, NONBLOCK, owned
-from resetfree.core.web_guard import TOKEN
+from resetfree.core.web import TOKEN
 from resetfree.problems.operators import Request
 from resetfree.problems.operators.channel import sentence
 from resetfree.problems.operators.http import LARGEST

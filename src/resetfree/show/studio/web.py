@@ -1,6 +1,6 @@
 """Requests to the studio: which are allowed, and work for them outside the event loop.
 
-`core.web_guard` decides which requests are allowed; this module adds the headers and bounds the size, the time and the
+`core.web` decides which requests are allowed; this module adds the headers and bounds the size, the time and the
 number of connections by `limits`. Work is done in threads that do not delay the end of the server, and by commands in
 child processes, such as reports for tabs of the browser. A tab cannot send the token in a header, so its address holds
 a secret, which only the page that requested it knows. The report is made when the tab loads it, and loaded again from
@@ -29,7 +29,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from resetfree.core.errors import InvalidInput, ResetFreeError, RunError
 from resetfree.core.system import kill_group
-from resetfree.core.web_guard import body_size, has_token, origin_refusal
+from resetfree.core.web import body_size, has_token, origin_refusal
 from resetfree.show.report.page import policy
 from resetfree.show.studio import limits
 

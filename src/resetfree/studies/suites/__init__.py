@@ -9,12 +9,12 @@ from resetfree.core.arguments import shown
 from resetfree.core.discovery import Registry, Unfit
 from resetfree.core.errors import InvalidInput, UnknownName
 from resetfree.core.settings import check_names
-from resetfree.game.auto import choose
+from resetfree.game.capabilities import choose
 from resetfree.players import BASES, discover, make_player
 from resetfree.players.method import Method, Players, Setting, own_methods
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.registry import make
-from resetfree.problems.zoo.generated import family_of
+from resetfree.problems.zoo import family_of
 from resetfree.studies.trial import with_settings
 
 

@@ -25,7 +25,7 @@ from resetfree.players.batched import BatchedForm, has_batched_form
 from resetfree.players.batched.passes import shape_of, tables_of
 from resetfree.problems.contract import Problem
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.world import find_world
+from resetfree.problems.registry import find_world
 from resetfree.runs.file.recorded import columns_of_row
 from resetfree.runs.request import Who
 from resetfree.runs.result import Run
