@@ -19,12 +19,9 @@ from resetfree.runs.replay_whole import whole_run
 from resetfree.show.cli import common
 
 
-@click.command(
-    cls=common.Documented,
-    examples=[
-        ("a problem on which the assumptions hold, with the theorems", "resetfree check grid-v0 --theorems"),
-        ("one on which they fail, and where", "resetfree check footnote-v0"),
-    ],
+@common.command(
+    ("a problem on which the assumptions hold, with the theorems", "resetfree check grid-v0 --theorems"),
+    ("one on which they fail, and where", "resetfree check footnote-v0"),
 )
 @common.problem_argument
 @click.option("--theorems", is_flag=True, help="Also check every theorem about the problem itself.")
@@ -66,15 +63,12 @@ KINDS = {
 FAILED = {"proved": "bold red", "checked": "bold red", "tuned": "yellow", "identity": "bold red"}
 
 
-@click.command(
-    cls=common.Documented,
-    examples=[
-        ("the summary, and what fails", "resetfree certify field.rfrun"),
-        (
-            "play the run again, compare every number, and list every claim",
-            "resetfree certify field.rfrun --replay --all",
-        ),
-    ],
+@common.command(
+    ("the summary, and what fails", "resetfree certify field.rfrun"),
+    (
+        "play the run again, compare every number, and list every claim",
+        "resetfree certify field.rfrun --replay --all",
+    ),
 )
 @click.argument("runfile", type=common.FILE)
 @click.option(

@@ -30,12 +30,9 @@ from resetfree.use.exporting import describe_file
 ZIP = b"PK"  # how a policy file begins
 
 
-@click.command(
-    cls=common.Documented,
-    examples=[
-        ("a run that was recorded before", "resetfree evaluate field.rfrun --episodes 200"),
-        ("an exported policy, on a problem of your choice", "resetfree evaluate policy.npz CartPole-v1"),
-    ],
+@common.command(
+    ("a run that was recorded before", "resetfree evaluate field.rfrun --episodes 200"),
+    ("an exported policy, on a problem of your choice", "resetfree evaluate policy.npz CartPole-v1"),
 )
 @click.argument("file", metavar="RUNFILE", type=common.FILE)
 @click.argument("problem", required=False)
@@ -167,12 +164,9 @@ def _floor(end: float) -> float:
     return 0.0 if 0 < end < SMALLEST else end
 
 
-@click.command(
-    cls=common.Documented,
-    examples=[
-        ("a policy for a controller without Python", "resetfree export field.rfrun -o policy.c"),
-        ("for a run of your own environment", "resetfree export pump.rfrun plant:Pump"),
-    ],
+@common.command(
+    ("a policy for a controller without Python", "resetfree export field.rfrun -o policy.c"),
+    ("for a run of your own environment", "resetfree export pump.rfrun plant:Pump"),
 )
 @click.argument("runfile", type=common.FILE)
 @click.argument("problem", required=False)
@@ -205,13 +199,10 @@ def export(
     common.emit(data, as_json, show)
 
 
-@click.command(
+@common.command(
+    ("for NumPy", "resetfree transitions field.rfrun -o steps.npz"),
+    ("for pandas, Polars or DuckDB", "resetfree transitions field.rfrun -o steps.parquet"),
     name="transitions",
-    cls=common.Documented,
-    examples=[
-        ("for NumPy", "resetfree transitions field.rfrun -o steps.npz"),
-        ("for pandas, Polars or DuckDB", "resetfree transitions field.rfrun -o steps.parquet"),
-    ],
 )
 @click.argument("runfile", type=common.FILE)
 @common.out_option("data.npz", "The file, .npz, .parquet (extra sweep) or .minari; an older file of transitions")
@@ -239,13 +230,10 @@ def export_transitions(runfile: Path, out: Path, as_json: bool) -> None:
     common.emit(data, as_json, show)
 
 
-@click.command(
+@common.command(
+    ("keep a copy while it is written", "resetfree copy field.rfrun backup.rfrun"),
+    ("say how much was copied, for a script", "resetfree copy field.rfrun backup.rfrun --json"),
     name="copy",
-    cls=common.Documented,
-    examples=[
-        ("keep a copy while it is written", "resetfree copy field.rfrun backup.rfrun"),
-        ("say how much was copied, for a script", "resetfree copy field.rfrun backup.rfrun --json"),
-    ],
 )
 @click.argument("runfile", type=common.FILE)
 @click.argument("copy", type=common.FILE)
