@@ -10,8 +10,8 @@ import pytest
 
 import resetfree as rf
 from resetfree.core.arrays import Floats
+from resetfree.players import TakesEpisodes
 from resetfree.players.controlled import FIRST, SAID, TOOK_OVER, WORSE, Controlled, ControlledState
-from resetfree.players.requirements import TakesEpisodes
 from resetfree.players.safe_region import SafeStates, within_region
 from resetfree.players.takeover import Comparison, Verdict, radius
 from resetfree.problems.contract import State

@@ -22,7 +22,7 @@ def test_the_reactor_stands_still_where_the_line_of_heat_meets_the_curve_of_the_
         return (23_900.0 * 350.0 + 5e4 * 300.0 + 5e6 * (1.0 - c)) / 73_900.0
 
     def missed(c: float) -> float:
-        return c - 1.0 / (1.0 + 7.2e10 * np.exp(-8750.0 / line(c)))
+        return float(c - 1.0 / (1.0 + 7.2e10 * np.exp(-8750.0 / line(c))))
 
     ends = np.linspace(0.01, 0.99, 50)
     between = [(a, b) for a, b in itertools.pairwise(ends.tolist()) if missed(a) * missed(b) < 0]

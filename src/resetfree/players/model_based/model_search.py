@@ -16,14 +16,15 @@ from resetfree.core.state import saved_name
 from resetfree.game.capabilities import Decision, Partner, Suited
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
 from resetfree.game.replay_buffer import check_pooling, empty_buffer
+from resetfree.players import check_room
 from resetfree.players.model_based.linear_scores import LinearScores
 from resetfree.players.model_based.machine_search import GENTLE, NOTHING, MachineSearchState
 from resetfree.players.model_based.search_state import SearchState
 from resetfree.players.model_based.smooth_regression import CENTRES
-from resetfree.players.requirements import CHARGE, check_room, for_machines
+from resetfree.players.requirements import CHARGE, for_machines
 from resetfree.problems.action_spaces import Box, Choices
 from resetfree.problems.contract import Episode, Problem, State
-from resetfree.problems.tanh_policy import TanhChoice, TanhPolicy, no_choice, no_policy
+from resetfree.problems.formula import TanhChoice, TanhPolicy, no_choice, no_policy
 
 FAINT = 1e-6  # largest weight of such a policy
 SEARCHABLE = 16  # numbers in a state up to which `auto` has a policy searched for, where actions are choices
