@@ -4,7 +4,7 @@ A player implements those that fit it in its own module; `auto`, certificates, r
 Primal players: `Suits` (for `auto`), `NamesPartner`, `AdaptsToProblem`, `HasProof`, `BoundsPrimalRegret`,
 `CountsFalls`, `SharperWithModel`, `Eliminates`, `LearnsRules`, `BoundsDelayedRegret`, `PlansAhead`, `Exploits`,
 `Decides`, `MapsDanger`,
-`LearnsFromEpisodes`, `StartsFromPolicy`.
+`LearnsFromEpisodes`, `RequestsHelp`, `TakesTurns`, `StartsFromPolicy`.
 Dual players: `BoundsOnlineRegret`, `BoundsEachRound`, `StatesOtherBounds`, `MovesBySteps`, `CapsMultiplier`,
 `ChoosesFunction`, `TakesHints`, `RaisesMultiplier`.
 
@@ -238,6 +238,22 @@ class LearnsFromEpisodes(Protocol):
 
     def absorb(self, state: Any, episode: Episode) -> Any:
         """Learn from an episode; may change `state` and return it."""
+
+
+@runtime_checkable
+class RequestsHelp(Protocol):
+    """A primal player that may request a reset by itself, between two episodes."""
+
+    def needs_help(self, state: Any, s1: State) -> bool:
+        """Whether it does in the state in which the next episode would begin."""
+
+
+@runtime_checkable
+class TakesTurns(Protocol):
+    """A primal player with several policies in turn, of which one is deployed."""
+
+    def turns(self, state: Any) -> tuple[int, int]:
+        """How many turns have ended, and how many of them without their goal: time-outs."""
 
 
 @runtime_checkable

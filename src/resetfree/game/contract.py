@@ -80,6 +80,7 @@ class Player(ABC):
     former_settings: ClassVar[Mapping[str, str]] = {}  # former name of a setting -> its name: still read, with a notice
     refuses: ClassVar[tuple[str, ...]] = ()  # cases of `players.testing` that it refuses with an error
     vectors_only: ClassVar[bool] = False  # whether it takes only problems whose states are vectors
+    counterpart: ClassVar[str] = ""  # the player of the same method for problems whose actions this one cannot play
 
     def __post_init__(self) -> None:
         check_fields(self, self.name)

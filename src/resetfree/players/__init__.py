@@ -22,7 +22,7 @@ from resetfree.game.contract import DualPlayer, PrimalPlayer
 
 Role: TypeAlias = Literal["primal", "dual"]
 FAMILIES: dict[Role, tuple[str, ...]] = {
-    "primal": ("tabular", "linear", "elimination", "model_based", "neural"),
+    "primal": ("tabular", "linear", "elimination", "model_based", "neural", "neural.autonomy"),
     "dual": ("dual",),
 }
 # A module whose source names no player is not imported: kernels, states, programs of JAX.

@@ -41,6 +41,14 @@ def paired(primal: Any, problem: Problem) -> tuple[Partner, dict[str, Any]]:
     return offer.partner, offer.settings if isinstance(primal, str | type) else {}
 
 
+def fitting(primal: Any, problem: Problem) -> Any:
+    """A named primal player, or the player of the same method if that alone can play the problem's actions."""
+    player = _known(primal) if isinstance(primal, str) else None
+    if player is None or not player.counterpart or isinstance(problem.actions, player.action_spaces):
+        return primal
+    return player.counterpart
+
+
 def _known(primal: Any) -> Any:
     return discover("primal").get(primal) if isinstance(primal, str) else primal
 

@@ -23,7 +23,7 @@ START: Floats = np.array([0.0, 0.0, 2.5, 0.0])
 GOALS: Floats = np.array([[0.0, 0.0, -2.5, -1.0], [0.0, 0.0, -2.5, 1.0], [0.0, 0.0, 0.0, 2.0], [0.0, 0.0, 0.0, -2.0]])
 
 
-def moved(x: Floats, action: Floats, walls: bool = True) -> Floats:
+def moved(x: Floats, action: Floats, walls: bool = True, size: float = 1.0) -> Floats:
     """[n, 5] the states after actions [n, 3] in [-1, 1]: two of motion, and one of the gripper, closed above 0.
 
     A closed gripper takes a mug within GRASP and moves it along; an open one lets go of it, before it moves.
@@ -34,11 +34,12 @@ def moved(x: Floats, action: Floats, walls: bool = True) -> Floats:
     gripper, mug, held = x[:, :2], x[:, 2:4], x[:, 4] > 0
     closed = action[:, 2] > 0
     held = closed & (held | (np.sqrt(((gripper - mug) ** 2).sum(axis=1)) < GRASP))
-    far = EDGE if walls else REACH
+    edge = size * EDGE
+    far = edge if walls else edge + REACH - EDGE
     to = np.clip(gripper + STEP * action[:, :2], -far, far)
     mug = mug + (to - gripper) * held[:, None]
     if walls:
-        mug = np.clip(mug, -EDGE, EDGE)
+        mug = np.clip(mug, -edge, edge)
     return np.concatenate([to, mug, np.where(held, 1.0, -1.0)[:, None]], axis=1)
 
 
@@ -50,28 +51,31 @@ class Tabletop(GoalTask):
     without them, if the mug is beyond the edge.
 
     walls: whether the table has walls, through which neither gripper nor mug can pass.
+    size: of the table and all distances on it, as a part of the published one; steps and tolerances stay.
+    hold: steps between two goals.
     """
 
-    goals, starts = GOALS, START[None]
-
-    def __init__(self, walls: bool = True) -> None:
-        self.walls = walls
-        far = np.full(4, EDGE if walls else REACH + GRASP)
-        high = np.concatenate([far, [1.0], np.full(4, EDGE)])
+    def __init__(self, walls: bool = True, size: float = 1.0, hold: int = 200) -> None:
+        self.walls, self.size, self.hold = walls, size, hold
+        self.goals, self.starts = size * GOALS, size * START[None]
+        self.near = min(0.5, 0.5 * size)
+        edge = size * EDGE
+        far = np.full(4, edge if walls else edge + REACH - EDGE + GRASP)
+        high = np.concatenate([far, [1.0], np.full(4, edge)])
         self.observation_space = spaces.Box(-high, high, dtype=np.float64)
         self.action_space = spaces.Box(-1.0, 1.0, (3,), dtype=np.float64)
 
     def beginning(self) -> Floats:
         """The gripper in the middle, the mug on its side."""
-        return np.append(START, -1.0)
+        return np.append(self.starts[0], -1.0)
 
     def moved(self, action: Floats) -> Floats:
         """By plane geometry."""
-        return np.asarray(moved(self.x[None], action[None], self.walls)[0])
+        return np.asarray(moved(self.x[None], action[None], self.walls, self.size)[0])
 
     def is_stuck(self) -> bool:
         """The mug is beyond the edge."""
-        return bool((np.abs(self.x[2:4]) > EDGE).any())
+        return bool((np.abs(self.x[2:4]) > self.size * EDGE).any())
 
     def achieved(self, states: Floats) -> Floats:
         """Where gripper and mug are."""
