@@ -16,12 +16,10 @@ SEARCH: dict[str, Any] = {
     **{"n_rollouts": 4, "rollout_length": 4, "samples": 8, "rounds": 1},
 }
 TURNS: dict[str, Any] = {**SOFT, "turn": 7}  # an even number of turns in 200 steps
-AUTONOMY = (
-    *("naive", "fbrl", "medal-sac", "leave-no-trace-sac", "r3l", "vaprl", "mtrf", "ha2020", "risc", "paint"),
-)
+AUTONOMY = (*("naive", "fbrl", "medal-sac", "leave-no-trace-sac", "r3l", "vaprl", "mtrf", "ha2020", "risc", "paint"),)
 SMALL: dict[str, dict[str, Any]] = {
     **dict.fromkeys(AUTONOMY, TURNS),
-    **{"sac": SOFT, "sac-lagrangian": SOFT, "ppo": LATEST, "mbpo": MODEL_BASED, "neural-search": SEARCH}
+    **{"sac": SOFT, "sac-lagrangian": SOFT, "ppo": LATEST, "mbpo": MODEL_BASED, "neural-search": SEARCH},
 }
 
 

@@ -11,6 +11,8 @@ _HERE = "resetfree.problems.autonomy"
 IDS: dict[str, tuple[str, dict[str, object]]] = {
     "tabletop-v0": (f"{_HERE}.tabletop:Tabletop", {}),
     "tabletop-edge-v0": (f"{_HERE}.tabletop:Tabletop", {"walls": False}),
+    "tabletop-small-v0": (f"{_HERE}.tabletop:Tabletop", {"size": 0.4, "hold": 100}),
+    "tabletop-small-edge-v0": (f"{_HERE}.tabletop:Tabletop", {"walls": False, "size": 0.4, "hold": 100}),
     "peg-edge-v0": (f"{_HERE}.peg:Peg", {}),
     "workspace-v0": (f"{_HERE}.workspace:Workspace", {}),
     "flip-cheetah-v0": (f"{_HERE}.cheetah:FlipCheetah", {}),

@@ -8,6 +8,8 @@ fallen off, and only a person can put it back.
 Legend: x = (gripper, mug, held): two places in the plane, and 1 if the gripper holds the mug, else -1.
 """
 
+from typing import Any
+
 import numpy as np
 from gymnasium import spaces
 
@@ -23,24 +25,36 @@ START: Floats = np.array([0.0, 0.0, 2.5, 0.0])
 GOALS: Floats = np.array([[0.0, 0.0, -2.5, -1.0], [0.0, 0.0, -2.5, 1.0], [0.0, 0.0, 0.0, 2.0], [0.0, 0.0, 0.0, -2.0]])
 
 
-def moved(x: Floats, action: Floats, walls: bool = True, size: float = 1.0) -> Floats:
+def moved(x: Any, action: Any, walls: bool = True, size: float = 1.0, xp: Any = np) -> Any:
     """[n, 5] the states after actions [n, 3] in [-1, 1]: two of motion, and one of the gripper, closed above 0.
 
     A closed gripper takes a mug within GRASP and moves it along; an open one lets go of it, before it moves.
+
+    xp: NumPy, or `jax.numpy`.
 
     >>> moved(np.array([[2.4, 0.0, 2.5, 0.0, -1.0]]), np.array([[-1.0, 0.5, 1.0]])).round(6).tolist()
     [[2.2, 0.1, 2.3, 0.1, 1.0]]
     """
     gripper, mug, held = x[:, :2], x[:, 2:4], x[:, 4] > 0
     closed = action[:, 2] > 0
-    held = closed & (held | (np.sqrt(((gripper - mug) ** 2).sum(axis=1)) < GRASP))
+    held = closed & (held | (xp.sqrt(((gripper - mug) ** 2).sum(axis=1)) < GRASP))
     edge = size * EDGE
     far = edge if walls else edge + REACH - EDGE
-    to = np.clip(gripper + STEP * action[:, :2], -far, far)
+    to = xp.clip(gripper + STEP * action[:, :2], -far, far)
     mug = mug + (to - gripper) * held[:, None]
     if walls:
-        mug = np.clip(mug, -edge, edge)
-    return np.concatenate([to, mug, np.where(held, 1.0, -1.0)[:, None]], axis=1)
+        mug = xp.clip(mug, -edge, edge)
+    return xp.concatenate([to, mug, xp.where(held, 1.0, -1.0)[:, None]], axis=1)
+
+
+def at_goal(states: Any) -> Any:
+    """[n] whether gripper and mug are at the goal in observations [n, 9], NumPy's or JAX's."""
+    return ((states[:, :4] - states[:, 5:9]) ** 2).sum(axis=1) <= CLOSE**2
+
+
+def is_lost(x: Any, size: float = 1.0) -> Any:
+    """[n] whether the mug is beyond the edge in states [n, 5]."""
+    return (abs(x[:, 2:4]) > size * EDGE).any(axis=1)
 
 
 class Tabletop(GoalTask):
@@ -75,7 +89,7 @@ class Tabletop(GoalTask):
 
     def is_stuck(self) -> bool:
         """The mug is beyond the edge."""
-        return bool((np.abs(self.x[2:4]) > self.size * EDGE).any())
+        return bool(is_lost(self.x[None], self.size)[0])
 
     def achieved(self, states: Floats) -> Floats:
         """Where gripper and mug are."""
@@ -83,8 +97,7 @@ class Tabletop(GoalTask):
 
     def rewards(self, states: Floats) -> Floats:
         """1 where both are at the goal."""
-        off = (states[:, :4] - states[:, 5:9]) ** 2
-        return np.asarray(off.sum(axis=1) <= CLOSE**2, dtype=np.float64)
+        return np.asarray(at_goal(states), dtype=np.float64)
 
     def expert(self, observation: Floats) -> Floats:
         """To the mug, with it to its place, and to the gripper's own place."""

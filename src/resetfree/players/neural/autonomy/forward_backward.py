@@ -7,10 +7,11 @@ both ways in the replay buffer, no end of an episode at the end of a turn. Adapt
 of each batch; goals are drawn anew where steps are replayed; both policies learn from all steps.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from resetfree.players.neural.autonomy.turns import Turns
+from resetfree.players.neural.autonomy.turns import Traits, Turns
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,8 @@ class Naive(Turns):
     """
 
     name: ClassVar[str] = "naive"
+    published: ClassVar[Mapping[str, float]] = {"tabletop-v0": 0.36, "sawyer-door-v0": 0.02, "sawyer-peg-v0": 0.0}
+    traits: ClassVar[Traits | None] = Traits(two=False)
     baseline: ClassVar[bool] = True
     agents: ClassVar[int] = 1
 
@@ -35,4 +38,6 @@ class FBRL(Turns):
     """
 
     name: ClassVar[str] = "fbrl"
+    published: ClassVar[Mapping[str, float]] = {"tabletop-v0": 0.93, "sawyer-door-v0": 0.85, "sawyer-peg-v0": 0.0}
+    traits: ClassVar[Traits | None] = Traits()
     baseline: ClassVar[bool] = True

@@ -15,7 +15,7 @@ import numpy as np
 
 from resetfree.core.arrays import Floats
 from resetfree.core.settings import Fraction, Range
-from resetfree.players.neural.autonomy.turns import BACKWARD, FORWARD, AimedPolicy, Turns, TurnState
+from resetfree.players.neural.autonomy.turns import BACKWARD, FORWARD, AimedPolicy, Traits, Turns, TurnState
 from resetfree.players.neural.networks import Layers, NetworkPolicy, forward, rectified
 from resetfree.problems.action_spaces import to_unit
 from resetfree.problems.contract import Policy, State
@@ -57,6 +57,7 @@ class LeaveNoTraceSAC(Turns):
     """
 
     name: ClassVar[str] = "leave-no-trace-sac"
+    traits: ClassVar[Traits | None] = Traits(aborts=True)
     baseline: ClassVar[bool] = True
     critics: ClassVar[int] = 4
     q_min: Fraction = 0.2

@@ -5,6 +5,7 @@ whose reward is the error of random network distillation (Burda et al. 2018), in
 reward of the task is given, not learned from pictures; novelty is in units of its mean over recent states, and bounded.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from resetfree.core.arrays import Floats
 from resetfree.core.settings import Range
-from resetfree.players.neural.autonomy.turns import BACKWARD, CHOOSING, WIDE, Turns, TurnState, fit, fresh_part
+from resetfree.players.neural.autonomy.turns import BACKWARD, CHOOSING, WIDE, Traits, Turns, TurnState, fit, fresh_part
 from resetfree.players.neural.networks import Layers, forward, narrow, rectified, uniform_layers
 from resetfree.players.neural.sac import Tree
 
@@ -32,6 +33,8 @@ class R3L(Turns):
     """
 
     name: ClassVar[str] = "r3l"
+    published: ClassVar[Mapping[str, float]] = {"tabletop-v0": 0.97, "sawyer-door-v0": 0.55, "sawyer-peg-v0": 0.0}
+    traits: ClassVar[Traits | None] = Traits(perturbs=True)
     baseline: ClassVar[bool] = True
     novelty_steps: Annotated[float, Range(above=0, most=100)] = 0.2
 

@@ -6,12 +6,13 @@ steps; values go on beyond the end of a turn, which is not terminal. Adapted: th
 value as a share of the largest, in place of a critic of success; it is looked at when an episode of the game ends.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from resetfree.core.arrays import Floats
 from resetfree.core.settings import Fraction, Range
-from resetfree.players.neural.autonomy.turns import SWITCHING, Turns, TurnState
+from resetfree.players.neural.autonomy.turns import SWITCHING, Traits, Turns, TurnState
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,8 @@ class RISC(Turns):
     """
 
     name: ClassVar[str] = "risc"
+    published: ClassVar[Mapping[str, float]] = {"tabletop-v0": 1.0, "sawyer-door-v0": 1.0, "sawyer-peg-v0": 0.16}
+    traits: ClassVar[Traits | None] = Traits(early=True)
     baseline: ClassVar[bool] = True
     least: Annotated[int, Range(1, 1_000_000)] = 50
     eagerness: Fraction = 0.9

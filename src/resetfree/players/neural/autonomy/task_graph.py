@@ -16,7 +16,7 @@ import numpy as np
 from resetfree.core.arrays import Floats
 from resetfree.game.capabilities import Partner
 from resetfree.game.contract import Prediction
-from resetfree.players.neural.autonomy.turns import FORWARD, Turn, Turns, TurnState
+from resetfree.players.neural.autonomy.turns import FORWARD, Traits, Turn, Turns, TurnState
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,7 @@ class MTRF(Turns):
     """
 
     name: ClassVar[str] = "mtrf"
+    traits: ClassVar[Traits | None] = Traits(two=False, graph=True)
     baseline: ClassVar[bool] = True
     agents: ClassVar[int] = 1
 
@@ -58,6 +59,7 @@ class Ha2020(MTRF):
     """
 
     name: ClassVar[str] = "ha2020"
+    traits: ClassVar[Traits | None] = None
     baseline: ClassVar[bool] = True
     prediction: ClassVar[Prediction] = "high"
     costs: ClassVar[bool] = True

@@ -5,6 +5,7 @@ same steps; D numbers in a state, G of them its goal; a turn is a number of step
 goal that it is given. The reward of a context is computed anew for each step that is replayed (`Guidance`).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
@@ -23,6 +24,7 @@ from resetfree.players.neural.networks import (
     Minibatch,
     NetworkPolicy,
     NeuralState,
+    Rate,
     forward,
     narrow,
     policy_of,
@@ -103,6 +105,18 @@ class AimedPolicy(NetworkPolicy):
         return super().formula(state.affine(np.diag(1.0 - self.aimed), self.aim * self.aimed))
 
 
+class Traits(NamedTuple):
+    """What distinguishes a method, for the program that trains many learners at once (`together`)."""
+
+    two: bool = True  # whether a second agent has every other turn
+    matches: bool = False  # whether that one's reward is the classifier's
+    perturbs: bool = False  # whether it is novelty
+    curriculum: bool = False  # whether every other turn is for a start of the curriculum
+    graph: bool = False  # whether the state chooses the next task
+    early: bool = False  # whether competence ends a turn
+    aborts: bool = False  # whether the second agent's values stop the first
+
+
 class Turn(NamedTuple):
     """A context: which agent acts, and the goal that it is given; None for the one in the state."""
 
@@ -173,7 +187,12 @@ class Turns(SAC):
     """
 
     agents: ClassVar[int] = 2  # K
+    traits: ClassVar[Traits | None] = None  # None: it is played alone
+    # Deployed success by task as published, where it is on the tasks of EARL: recomputed from the per-seed files that
+    # the authors of RISC published, mean of the last five evaluations of 5 seeds.
+    published: ClassVar[Mapping[str, float]] = {}
     critics: ClassVar[int] = CRITICS  # of each agent
+    learning_rate: Rate = 1e-3
     hidden: Annotated[int, Range(1, 4096)] = 128
     batch: Annotated[int, Range(1, 65_536)] = 128
     turn: Annotated[int, Range(1, 1_000_000)] = 200
