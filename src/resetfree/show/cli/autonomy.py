@@ -55,7 +55,7 @@ def autonomy(given: SimpleNamespace) -> None:
     if not given.only_page:
         for line in _played(given):
             suite.keep(given.out, line)
-            if not given.as_json:
+            if not given.as_json and not given.together:
                 click.echo(sentence(line), err=True)
     lines = list(suite.newest(suite.read(given.out)).values())
     if given.page is not None:
@@ -96,7 +96,7 @@ def _played(given: SimpleNamespace) -> Iterator[suite.Line]:
             for lines in suite.play_together(names, task, seeds, first):
                 done = f"{lines[0]['taken']:,} steps, {lines[0]['seconds']:.0f} s"
                 click.echo(f"{task}: {done}: {_so_far(lines)}", err=True)
-            yield from lines
+                yield from lines  # also those that are cut: what is killed has not lost them
         return
     trials = [first._replace(method=name, task=task, seed=seed) for seed in seeds for task in ids for name in names]
     left = deque(one for one in trials if one.key not in there)

@@ -227,7 +227,7 @@ def newest(lines: Iterable[Line]) -> dict[str, Line]:
     """The last line of each trial by its key; a whole trial is never replaced by one that was cut."""
     found: dict[str, Line] = {}
     for line in lines:
-        if line["status"] != CUT or key_of(line) not in found:
+        if line["status"] != CUT or found.get(key_of(line), line)["status"] == CUT:
             found[key_of(line)] = line
     return found
 
