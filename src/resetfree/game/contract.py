@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from time import monotonic
-from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -107,6 +107,22 @@ class PrimalPlayer(Player, Generic[P]):
     @abstractmethod
     def update(self, state: P, round: Round) -> P:
         """Learn from a round; may change `state` and return it."""
+
+
+@runtime_checkable
+class RequestsHelp(Protocol):
+    """A primal player that may request a reset by itself, between two episodes."""
+
+    def needs_help(self, state: Any, s1: State) -> bool:
+        """Whether it does in the state in which the next episode would begin."""
+
+
+@runtime_checkable
+class TakesTurns(Protocol):
+    """A primal player with several policies in turn, of which one is deployed."""
+
+    def turns(self, state: Any) -> tuple[int, int]:
+        """How many turns have ended, and how many of them without their goal: time-outs."""
 
 
 def check_actions(primal: PrimalPlayer[Any], problem: Problem, others: Sequence[str] = ()) -> None:

@@ -11,12 +11,11 @@ from types import MappingProxyType
 from resetfree.core.errors import EnvironmentFailed, ResetFreeError, RunError
 from resetfree.core.interrupts import Stop, held
 from resetfree.core.state import check_structure
-from resetfree.game.capabilities import RequestsHelp
-from resetfree.game.contract import Round
+from resetfree.game.contract import RequestsHelp, Round
 from resetfree.game.delayed import DelayedGame
 from resetfree.game.loop import Game, reset_if_due
 from resetfree.players import Role
-from resetfree.problems.world import World
+from resetfree.problems.registry import World
 from resetfree.runs.changed_dynamics import change_note, watch_for
 from resetfree.runs.file.ledger import Ledger
 from resetfree.runs.file.newfile import STOPPED, Contents, Ending, raise_unsaved

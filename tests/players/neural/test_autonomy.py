@@ -15,7 +15,7 @@ from resetfree.players.neural.autonomy.leave_no_trace import AbortingPolicy
 from resetfree.players.neural.autonomy.turns import BACKWARD, FORWARD, AimedPolicy, Turns, TurnState, improve_each
 from resetfree.players.neural.networks import Minibatch
 from resetfree.players.neural.sac import AGENT, Learning
-from resetfree.problems.autonomy.tabletop import Tabletop, at_goal, is_lost, moved
+from resetfree.problems.autonomy.plane import Tabletop, moved_mug, mug_at_goal, mug_is_lost
 
 TASK = "gym:tabletop-small-v0"
 
@@ -239,13 +239,13 @@ def test_dynamics_are_the_same_for_numpy_and_jax() -> None:
     x[:250, 2:4] = x[:250, :2] + rng.uniform(-0.4, 0.4, (250, 2))
     a, goals = rng.uniform(-1.0, 1.0, (500, 3)), rng.uniform(-0.4, 0.4, (500, 4))
     for walls in (True, False):
-        ours, theirs = moved(x, a, walls, 0.4), moved(jnp.asarray(x), jnp.asarray(a), walls, 0.4, jnp)
+        ours, theirs = moved_mug(x, a, walls, 0.4), moved_mug(jnp.asarray(x), jnp.asarray(a), walls, 0.4, jnp)
         np.testing.assert_allclose(ours, theirs, atol=1e-6)
-        np.testing.assert_array_equal(is_lost(ours, 0.4), is_lost(theirs, 0.4))
+        np.testing.assert_array_equal(mug_is_lost(ours, 0.4), mug_is_lost(theirs, 0.4))
         s = np.concatenate([ours, ours[:, :4] + goals / 2], axis=1)
-        np.testing.assert_array_equal(at_goal(s), at_goal(jnp.asarray(s)))
-    assert is_lost(ours, 0.4).any()
-    assert at_goal(s).any()
+        np.testing.assert_array_equal(mug_at_goal(s), mug_at_goal(jnp.asarray(s)))
+    assert mug_is_lost(ours, 0.4).any()
+    assert mug_at_goal(s).any()
 
 
 def test_learners_in_one_program_take_the_turns_of_their_methods() -> None:

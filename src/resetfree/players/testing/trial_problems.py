@@ -19,7 +19,7 @@ from resetfree.problems.action_spaces import ActionSpace, Box, Choices
 from resetfree.problems.contract import Policy, Problem, State
 from resetfree.problems.features import make_features
 from resetfree.problems.finite.mdp import FiniteMDP, FiniteProblem, model_behind
-from resetfree.problems.guidance import Demonstration, Guidance
+from resetfree.problems.knowledge import Demonstration, Guidance
 from resetfree.problems.stepping import Step, SteppedProblem
 from resetfree.theory.assumptions.multipliers import dual_class
 

@@ -10,12 +10,12 @@ import click
 from resetfree.core.certificate import plain
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import check_names
-from resetfree.problems.world import parse_options
+from resetfree.problems.registry import parse_options
 from resetfree.show.cli.common import FILE, Documented, as_json, emit, one_argument
 from resetfree.show.report.autonomy_page import rows_of, table_of, write_page
+from resetfree.studies.engines import Workers
 from resetfree.studies.suites import autonomy as suite
-from resetfree.studies.suites.suite import split_names
-from resetfree.studies.workers import Workers
+from resetfree.studies.suites import split_names
 
 FIRST = "tabletop-small-v0"
 

@@ -18,16 +18,15 @@ import numpy as np
 
 from resetfree.core.errors import InvalidInput, NotCertifiable, Notice
 from resetfree.core.settings import check_names
-from resetfree.game.auto import choose
-from resetfree.game.capabilities import Exploits, RequestsHelp, TakesTurns
+from resetfree.game.capabilities import Exploits, choose
+from resetfree.game.contract import RequestsHelp, TakesTurns
 from resetfree.game.loop import Game, begin
 from resetfree.game.loop import play as game_rounds
-from resetfree.players import discover, make_player, settings
-from resetfree.players.method import partner_of
+from resetfree.players import discover, make_player, partner_of, settings
 from resetfree.players.neural.autonomy.together import train
 from resetfree.problems.autonomy import IDS
 from resetfree.problems.autonomy.goal_task import GoalTask
-from resetfree.problems.autonomy.tabletop import Tabletop
+from resetfree.problems.autonomy.plane import Tabletop
 from resetfree.problems.contract import Policy
 from resetfree.problems.gym import from_gym
 from resetfree.problems.gym.adapter import GymProblem

@@ -3,7 +3,7 @@
 A block is an episode of the players: E steps with fixed policies, as many gradient steps of both agents of every row,
 then those of classifier and novelty, then the turns. Networks, contexts, rewards and turns are those of the players
 beside this file, whose `traits` say which of them count in a row; random numbers are other ones, and a policy that
-aborts goes by two critics. The dynamics are the environment's own (`problems.autonomy.tabletop`).
+aborts goes by two critics. The dynamics are the environment's own (`problems.autonomy.plane`).
 
 Legend: R rows; S rows of demonstrations, F of them of the way to the goals; n steps so far. A stored step is
 (x [5], action [3], goal [4], x' [5], fell).
@@ -31,7 +31,7 @@ from resetfree.players.neural.sac import (
     normal_outputs,
     values,
 )
-from resetfree.problems.autonomy.tabletop import Tabletop, at_goal, is_lost, moved
+from resetfree.problems.autonomy.plane import Tabletop, moved_mug, mug_at_goal, mug_is_lost
 
 if TYPE_CHECKING:
     import jax
@@ -139,9 +139,9 @@ def act(agents: Tree, row: Row, how: Sizes, goals: Any, start: Any, now: Now, at
     lost_from = share(one_of(agents, BACKWARD, "critics"), home, a, row, how)[0] < ABORTING.q_min
     a = jnp.where(row.aborts & (n >= ABORTING.settled) & (now.agent == FORWARD) & lost_from, back, a)
     a = jnp.where(n < how.begin, jax.random.uniform(uniform, (1, 3), jnp.float32, -1.0, 1.0), a)
-    x = moved(now.x[None], a, how.walls, how.size, jnp).astype(jnp.float32)
-    fell = is_lost(x, how.size)[0]
-    paid = at_goal(seen(x, now.goal))[0] & ~fell
+    x = moved_mug(now.x[None], a, how.walls, how.size, jnp).astype(jnp.float32)
+    fell = mug_is_lost(x, how.size)[0]
+    paid = mug_at_goal(seen(x, now.goal))[0] & ~fell
     step = jnp.concatenate([now.x, a[0], now.goal, x[0], fell[None].astype(jnp.float32)])
     changes = (now.left <= 1) | fell
     after = Now(
@@ -173,7 +173,7 @@ def contexts(one: Learner, row: Row, how: Sizes, n: Any, goals: Any, start: Any,
     chance = jax.random.uniform(redrawn, (how.batch, 1))
     wider = jnp.where(chance < 0.5, goal, jnp.where(chance < 0.75, reached, start))
     goal = jnp.stack([jnp.where(row.curriculum, wider, goal), jnp.broadcast_to(start, goal.shape)])
-    there = jax.vmap(at_goal)(jnp.concatenate([after, goal], axis=-1)).astype(jnp.float32)
+    there = jax.vmap(mug_at_goal)(jnp.concatenate([after, goal], axis=-1)).astype(jnp.float32)
     odds = forward(one.classifier["network"], after[1], jax.nn.relu)[:, 0]
     new = novelty(one.random, one.novelty["network"], after[1]) / one.usual
     second = jnp.where(row.matches, jax.nn.softplus(odds), jnp.where(row.perturbs, new, there[1]))
@@ -221,7 +221,7 @@ def next_turn(one: Learner, row: Row, how: Sizes, goals: Any, start: Any, key: A
     now, (switching, choosing, drawing) = one.now, jax.random.split(key, 3)
     aim = jnp.where(now.aimed, now.aim, now.goal)
     s = seen(now.x, aim)[None]
-    there = at_goal(s)[0]
+    there = mug_at_goal(s)[0]
     a = mode(one_of(one.agents, now.agent, "actor"), s)
     competence = share(one_of(one.agents, now.agent, "critics"), s, a, row, how)[0]
     able = (now.steps >= EARLY.least) & (jax.random.uniform(switching) < EARLY.eagerness * competence)
@@ -276,9 +276,11 @@ def deployed(agents: Tree, how: Sizes, goals: Any, start: Any) -> Any:
 
     def step(now: tuple[Any, Any, Any], _: Any) -> tuple[tuple[Any, Any, Any], None]:
         x, there, gone = now
-        x = moved(x, mode(actor, jnp.concatenate([x, goals], axis=-1)), how.walls, how.size, jnp).astype(jnp.float32)
-        gone = gone | is_lost(x, how.size)
-        return (x, there | at_goal(jnp.concatenate([x, goals], axis=-1)) & ~gone, gone), None
+        x = moved_mug(x, mode(actor, jnp.concatenate([x, goals], axis=-1)), how.walls, how.size, jnp).astype(
+            jnp.float32
+        )
+        gone = gone | mug_is_lost(x, how.size)
+        return (x, there | mug_at_goal(jnp.concatenate([x, goals], axis=-1)) & ~gone, gone), None
 
     none = jnp.zeros(len(goals), dtype=bool)
     x = jnp.broadcast_to(jnp.append(start, -1.0), (len(goals), 5))

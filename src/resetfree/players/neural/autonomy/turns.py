@@ -35,9 +35,8 @@ from resetfree.players.neural.networks import (
 from resetfree.players.neural.sac import AGENT, CRITICS, NOISE, SAC, TOGETHER, Learning, Tree, fresh_actor_critic
 from resetfree.players.neural.sac import gradient_step as step_of_one
 from resetfree.problems.contract import Episode, Policy, Problem, State
-from resetfree.problems.formula import Formula
-from resetfree.problems.guidance import Guidance
-from resetfree.problems.tanh_policy import no_policy
+from resetfree.problems.formula import Formula, no_policy
+from resetfree.problems.knowledge import Guidance
 
 if TYPE_CHECKING:
     import jax
