@@ -176,7 +176,7 @@ def test_the_pictures_are_made_by_the_script_beside_them(tmp_path: Path) -> None
         )
 
 
-@pytest.mark.parametrize("page", ["start.md", "adding_a_player.md"])
+@pytest.mark.parametrize("page", ["start.md", "adding.md"])
 def test_scripts_on_the_pages_are_those_that_the_tests_run(page: str) -> None:
     found = re.findall(r"\{literalinclude\} (\S+)", (DOCS / page).read_text())
     assert found

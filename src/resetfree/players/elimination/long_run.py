@@ -4,7 +4,7 @@ Legend: W(s) the optimistic value of what follows an episode that ends in s, T t
 (`count_players.composite_plan`) with W behind it, gamma = 1 - 1 / EPISODES the discount between two episodes.
 
 W decides which of the allowed actions is taken, and no more: the sets follow from edges and reset states that were
-seen, so each reset still removes an unsafe pair, and the bound on resets is untouched (docs/rules.md has the proof).
+seen, so each reset still removes an unsafe pair, and the bound on resets is untouched (the package has the proof).
 """
 
 from __future__ import annotations
