@@ -26,9 +26,8 @@ from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput, one_line
 from resetfree.core.settings import check, expect
 from resetfree.problems.action_spaces import ActionSpace, Choices, PairFeatures
-from resetfree.problems.factors import Factors
 from resetfree.problems.features import FeatureMap
-from resetfree.problems.guidance import Guidance
+from resetfree.problems.knowledge import Factors, Guidance
 from resetfree.problems.limits import Limits
 from resetfree.problems.operators.channel import Operator, Request
 

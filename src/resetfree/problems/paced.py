@@ -31,7 +31,7 @@ from resetfree.core.ticks import MONOTONIC, SECOND, Rate, Ticks
 from resetfree.problems.action_spaces import Box, Choices
 from resetfree.problems.contract import Episode, Policy, State
 from resetfree.problems.gym.making import layers
-from resetfree.problems.remote.machine_client import MachineSilent
+from resetfree.problems.remote.remote_machine import MachineSilent
 from resetfree.problems.stepping import SteppedProblem, playable
 
 SILENT = 3  # ticks without new sensors after which the safe action is sent

@@ -18,8 +18,7 @@ from resetfree.core.errors import RunError
 from resetfree.game.contract import MOST_EPISODES, DualPlayer, PrimalPlayer
 from resetfree.players import current_settings
 from resetfree.problems.blueprint import describe, model_from
-from resetfree.problems.registry import PROBLEMS
-from resetfree.problems.world import World, find_world
+from resetfree.problems.registry import PROBLEMS, World, find_world
 from resetfree.runs.data.dataset_loading import taught_again, taught_anew
 from resetfree.runs.file.ledger import Ledger, read, read_spec_of
 from resetfree.runs.file.runfile import Checkpoint

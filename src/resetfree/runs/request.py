@@ -25,7 +25,7 @@ from resetfree.problems.contract import Problem
 from resetfree.problems.gym.builder import from_gym
 from resetfree.problems.operators import Operator
 from resetfree.problems.paced import Deadlines
-from resetfree.problems.world import World, find_world, is_environment
+from resetfree.problems.registry import World, find_world, is_environment
 from resetfree.runs.file.newfile import Ending
 from resetfree.runs.live.learner_location import LOWEST, RayLearner, checked_location
 from resetfree.runs.result import Run

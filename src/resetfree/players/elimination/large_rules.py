@@ -17,7 +17,7 @@ from resetfree.players.tabular.count_players import TIE, Bonus
 from resetfree.players.tabular.large_problems import Held
 from resetfree.players.tabular.sparse_counts import NEWS, ROWS, STATES
 from resetfree.problems.contract import State
-from resetfree.problems.factors import Factors
+from resetfree.problems.knowledge import Factors
 
 OFTEN = 8  # one of so many plans is that of the counts
 FIRM = 0.999  # the largest belief about a pair before it is tried: slips are rare

@@ -16,8 +16,8 @@ from resetfree.players.model_based.prizes import SOONER, Prize, expected_prize, 
 from resetfree.players.model_based.reset_classifier import NARROW, ResetClassifier, across_two, fit_classifier, walls
 from resetfree.players.model_based.smooth_regression import JUMP, LEAST_GAP, Basis, Draws, draw_functions
 from resetfree.problems.features.scaling import Scaling
+from resetfree.problems.formula import nearest_row
 from resetfree.problems.limits import Limits
-from resetfree.problems.tanh_policy import nearest_row
 
 FAR = 30.0  # z is clipped there: a model that diverges predicts nothing
 BEYOND = 0.25  # a step may be larger than any seen by this part of their range

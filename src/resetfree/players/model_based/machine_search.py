@@ -32,7 +32,7 @@ from resetfree.players.model_based.search_state import SearchSettings, SearchSta
 from resetfree.players.model_based.value_iteration import Aim, Stepper, action_levels, planned
 from resetfree.problems.contract import State
 from resetfree.problems.features.scaling import Scaling
-from resetfree.problems.tanh_policy import TanhChoice, TanhPolicy
+from resetfree.problems.formula import TanhChoice, TanhPolicy
 
 Searched: TypeAlias = TanhPolicy | TanhChoice
 FITTED = 4096  # rows that the model is fitted to: half are the latest, half any, lest it forget what is rarely met

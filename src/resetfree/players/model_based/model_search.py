@@ -23,7 +23,7 @@ from resetfree.players.model_based.smooth_regression import CENTRES
 from resetfree.players.requirements import CHARGE, check_room, for_machines
 from resetfree.problems.action_spaces import Box, Choices
 from resetfree.problems.contract import Episode, Problem, State
-from resetfree.problems.tanh_policy import TanhChoice, TanhPolicy, no_choice, no_policy
+from resetfree.problems.formula import TanhChoice, TanhPolicy, no_choice, no_policy
 
 FAINT = 1e-6  # largest weight of such a policy
 SEARCHABLE = 16  # numbers in a state up to which `auto` has a policy searched for, where actions are choices

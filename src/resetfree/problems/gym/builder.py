@@ -14,20 +14,26 @@ from resetfree.core.settings import check, expect
 from resetfree.problems.action_spaces import Box, Choices
 from resetfree.problems.blueprint import LARGEST
 from resetfree.problems.features import FeatureMap, make_features
-from resetfree.problems.features.basis import UserFeatures
+from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Horizon
-from resetfree.problems.gym.actions import learner_actions
 from resetfree.problems.gym.adapter import GymProblem
 from resetfree.problems.gym.decoding import GRIDS, decoder_for
-from resetfree.problems.gym.events import Condition, Decide, event, reward_function
-from resetfree.problems.gym.flattening import names_of
+from resetfree.problems.gym.events import Condition, Decide, PerGoal, Rewards, event, reward_function
+from resetfree.problems.gym.flattening import learner_actions, names_of
 from resetfree.problems.gym.goals import GO_ON, RESTART, Goals, Success
 from resetfree.problems.gym.history import MOST, Recent
-from resetfree.problems.gym.known import PER_GOAL, Meaning, known_name, meaning_of, only_falls
+from resetfree.problems.gym.known import (
+    PER_GOAL,
+    Meaning,
+    NoTable,
+    Terms,
+    known_name,
+    meaning_of,
+    only_falls,
+    read_table,
+)
 from resetfree.problems.gym.making import Env, changed_by, check_environment, lift_time_limits, make_environment
-from resetfree.problems.gym.model_tables import NoTable, Terms, read_table
 from resetfree.problems.gym.observations import CountedObservations, Numbered, Observer, combinations, observer_for
-from resetfree.problems.gym.rewards import PerGoal, Rewards
 from resetfree.problems.limits import Limits
 from resetfree.problems.operators import Automatic, Operator
 
@@ -83,7 +89,7 @@ def from_gym(
       environment, or options of its reset.
     reward: your own reward, a function of the same four arguments, or "goal": 1 for each goal and 0 otherwise.
     reward_range: (low, high) of the rewards, which are scaled to [0, 1]; the original return is recorded too. Default:
-      learned, from the table or from the first episode (see `rewards`).
+      learned, from the table or from the first episode (see `events`).
     actions: a list of the actions to choose from; for continuous ones also grid points per dimension (5, or a tuple).
       Default: all actions; continuous ones as they are ("box"), for players that take a `Box`.
     states: N: use numbers as states, one for each distinct observation in the order of first appearance, at most N; or
@@ -147,17 +153,9 @@ def from_gym(
         rewards = Rewards.within(_own_reward(reward, goals, called), reward_range, called)
         terms = _terms(made, called, reset_when, rewards, actions=listed, function=function)
         start_features = _start_features(xi, observer, called)
-        model, no_table, units = None, "", terms.rewards.units
-        try:
-            if not table:
-                raise NoTable("is played without its table (table=False)")
-            n = _table_size(made, observer, terms)
-            model, units = read_table(
-                made.unwrapped, n, terms, goals=goals, horizon=int(horizon), name=called, xi=start_features
-            )
-            terms = dataclasses.replace(terms, table=model.transition, table_reward=model.reward)
-        except NoTable as error:
-            no_table = f"There is no exact oracle for '{called}': it {error}."
+        model, terms, units, no_table = _exact_model(
+            made, observer, terms, table=table, goals=goals, horizon=int(horizon), name=called, xi=start_features
+        )
         problem = GymProblem(
             made,
             called,
@@ -182,6 +180,20 @@ def from_gym(
     if isinstance(env, str):
         problem.remake = lambda: _environment(env, make_options, name)[0]
     return problem
+
+
+def _exact_model(
+    env: Env, observer: Observer, terms: Terms, *, table: bool, name: str, **known: Any
+) -> tuple[FiniteMDP | None, Terms, Any, str]:
+    """The model of an environment with a table, the terms with it, the units of its rewards, and why it has none."""
+    try:
+        if not table:
+            raise NoTable("is played without its table (table=False)")
+        n = _table_size(env, observer, terms)
+        model, units = read_table(env.unwrapped, n, terms, name=name, **known)
+    except NoTable as error:
+        return None, terms, terms.rewards.units, f"There is no exact oracle for '{name}': it {error}."
+    return model, dataclasses.replace(terms, table=model.transition, table_reward=model.reward), units, ""
 
 
 def _usual_observer(env: Env, actions: Any, horizon: int, problem: str) -> Observer:
@@ -220,7 +232,7 @@ def _limits(observer: Observer, limits: Any, margin: Any, called: str) -> Limits
 def _features_for(observer: Observer, features: Any, problem: str, *, own: bool) -> FeatureMap | None:
     """The feature map of observations that are not counted; `own`: the user's function of the observation."""
     if observer.n_states is None:
-        map_or_name = UserFeatures() if own else "random-fourier" if features is None else features
+        map_or_name = "user" if own else "random-fourier" if features is None else features
         return _feature_map(map_or_name, f"'features' of '{problem}'", "the observation")
     if not own and features is not None:
         raise InvalidInput(f"The states of '{problem}' are counted and take no feature map. Got {features!r} instead.")
@@ -360,9 +372,9 @@ def _start_features(xi: Any, observer: Observer, name: str) -> Any:
     assert observer.low is not None
     assert observer.high is not None
     function = callable(xi) and not isinstance(xi, FeatureMap)
-    xi = _feature_map(UserFeatures(xi) if function else xi, f"'xi' of '{name}'", "the state")
+    xi = _feature_map(make_features("user", {"function": xi}) if function else xi, f"'xi' of '{name}'", "the state")
     unbounded = np.flatnonzero(~((observer.low > -UNBOUNDED) & (observer.high < UNBOUNDED))).tolist()
-    if unbounded and not isinstance(xi, UserFeatures):
+    if unbounded and xi.name != "user":
         raise InvalidInput(
             f"The features 'xi' of starts need a scale, and entry {unbounded[0]} of the observations "
             f"of '{name}' ({observer.names[unbounded[0]]}) is unbounded: state bounds=(low, high)."

@@ -20,7 +20,7 @@ from resetfree.core.settings import expect
 from resetfree.game.capabilities import StartsFromPolicy
 from resetfree.players import discover
 from resetfree.problems.contract import Episode, Note, Problem
-from resetfree.problems.gym.rewards import AS_THEY_ARE, learned, scaled, usual
+from resetfree.problems.gym.events import AS_THEY_ARE, learned, scaled, usual
 from resetfree.runs.data.all_transitions import episodes_for
 from resetfree.runs.data.dataset import GivenData, check_fit, taught
 from resetfree.runs.data.logs import episodes_of, matched, unused

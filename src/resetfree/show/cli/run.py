@@ -22,7 +22,7 @@ from resetfree.players import BASES, discover, player_class
 from resetfree.players import settings as defaults_of
 from resetfree.players.method import partner_of
 from resetfree.problems.operators import CHANNELS, OperatorReset
-from resetfree.problems.world import World, full_name, in_family, is_machine, option_names, parse_options
+from resetfree.problems.registry import World, full_name, in_family, is_machine, option_names, parse_options
 from resetfree.runs.file.ledger import read, read_episodes_of, read_spec_of
 from resetfree.runs.learn import fulfil
 from resetfree.runs.live.learner_location import LearnerLocation, RayLearner, is_on_ray

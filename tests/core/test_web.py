@@ -2,7 +2,7 @@
 
 import pytest
 
-from resetfree.core.web_guard import HOST, ORIGIN, TOKEN, body_size, has_token, origin_refusal
+from resetfree.core.web import HOST, ORIGIN, TOKEN, body_size, has_token, origin_refusal
 
 OURS = ["127.0.0.1:8000"]
 CASES: list[tuple[dict[str, str], list[str], str | None]] = [

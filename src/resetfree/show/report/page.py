@@ -8,7 +8,7 @@ from importlib.resources import files
 
 from resetfree.show.report import style
 from resetfree.show.report.comparison import span
-from resetfree.show.report.html.figures import Drawing, themed
+from resetfree.show.report.figures import Drawing, themed
 from resetfree.studies.statistics import interval
 from resetfree.theory.certificates import anytime
 
@@ -204,7 +204,7 @@ def palette(colours: Mapping[str, tuple[str, str]], medium: str = "") -> str:
 
 
 def _file(name: str) -> str:
-    return (files("resetfree.show.report.html") / name).read_text(encoding="utf-8")
+    return (files("resetfree.show.report") / name).read_text(encoding="utf-8")
 
 
 def _hash(content: str) -> str:

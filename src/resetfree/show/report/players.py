@@ -12,9 +12,9 @@ import numpy as np
 from resetfree.core.arrays import Floats
 from resetfree.core.readable import counted, duration, number
 from resetfree.runs.result import Run
-from resetfree.show.report.html import figures as draw
-from resetfree.show.report.html.figures import Curve, Drawing, curve, early, shown
-from resetfree.show.report.html.groups import Group, clock
+from resetfree.show.report import figures as draw
+from resetfree.show.report.figures import Curve, Drawing, curve, early, shown
+from resetfree.show.report.groups import Group, clock
 from resetfree.show.report.style import BLUE, GREEN, GREY, INK, ORANGE, PINK
 
 DOTS = 600  # multipliers that are drawn

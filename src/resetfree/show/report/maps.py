@@ -9,13 +9,13 @@ from resetfree.core.arrays import Bools, Floats
 from resetfree.core.errors import ResetFreeError
 from resetfree.core.readable import number
 from resetfree.game.capabilities import DangerMap
-from resetfree.problems.factors import has_factors
 from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.problems.knowledge import has_factors
 from resetfree.runs.recall import danger_of
-from resetfree.show.report.html.figures import WIDTH, Drawing, plain_text, runs
-from resetfree.show.report.html.groups import Group
-from resetfree.show.report.html.players import constant_multiplier, last_multipliers
+from resetfree.show.report.figures import WIDTH, Drawing, plain_text, runs
+from resetfree.show.report.groups import Group
 from resetfree.show.report.pictures import draw_arrows, draw_cells, draw_marks
+from resetfree.show.report.players import constant_multiplier, last_multipliers
 from resetfree.show.report.style import INK, WALL, round_number
 from resetfree.theory.oracle.dynamic_programming import Solution
 
@@ -243,7 +243,7 @@ def coordinates(found: DangerMap) -> list[int]:
 def by_place(found: DangerMap, row: int, column: int) -> NDArray[np.float64]:
     """[A, rows, columns] the mean belief over the states of each place, nan where there are none.
 
-    >>> from resetfree.problems.factors import Factor, Factors
+    >>> from resetfree.problems.knowledge import Factor, Factors
     >>> factors = Factors((Factor("row"), Factor("column")), np.array([[0, 0], [0, 1], [-1, -1]]))
     >>> by_place(DangerMap(np.array([[0.25], [1.0], [0.5]]), factors), 0, 1).tolist()
     [[[0.25, 1.0]]]

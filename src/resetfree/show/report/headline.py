@@ -11,9 +11,9 @@ import numpy as np
 
 from resetfree.core.readable import counted, number, percent
 from resetfree.show.report.comparison import span
-from resetfree.show.report.html.figures import HEIGHT, LONGEST, Drawing, canvas, curve, dress, plain_text, shown
-from resetfree.show.report.html.groups import Group, every_path
-from resetfree.show.report.html.page import Markup, join, table, tag
+from resetfree.show.report.figures import HEIGHT, LONGEST, Drawing, canvas, curve, dress, plain_text, shown
+from resetfree.show.report.groups import Group, every_path
+from resetfree.show.report.page import Markup, join, table, tag
 from resetfree.show.report.style import GREY, line
 from resetfree.studies.statistics import Interval, chance_of_less, interval, trimmed
 from resetfree.theory.certificates import anytime
@@ -43,12 +43,7 @@ def headline(groups: Sequence[Group]) -> Markup:
         sentence, tiles = _best(groups)
     else:
         sentence, tiles = _totals(groups)
-    return join(
-        [
-            tag("p", sentence, class_="headline"),
-            tag("div", *(tile.markup() for tile in tiles), class_="tiles"),
-        ]
-    )
+    return join([tag("p", sentence, class_="headline"), tag("div", *(tile.markup() for tile in tiles), class_="tiles")])
 
 
 def one_group(group: Group) -> str:

@@ -8,8 +8,8 @@ from resetfree.core.certificate import Certificate
 from resetfree.core.readable import counted, number
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.runs.result import Run
-from resetfree.show.report.html.groups import Collection, Group, every_path, short
-from resetfree.show.report.html.page import Markup, badge, join, spread, table, tag
+from resetfree.show.report.groups import Collection, Group, every_path, short
+from resetfree.show.report.page import Markup, badge, join, spread, table, tag
 from resetfree.theory.assumptions import unsafe_pairs
 from resetfree.theory.certificates import RATES
 from resetfree.theory.certificates.record import ROLES, as_played

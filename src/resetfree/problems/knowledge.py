@@ -1,17 +1,23 @@
-"""Named coordinates of finite states: what a rule about danger may speak of.
+"""What a problem may state of itself besides its steps: factors of its states, and guidance on the way back.
 
-Legend: S states, F factors. A row of -1 is a state that has none: a reset state, or one that was not observed yet.
+`Factors` are named coordinates of finite states: what a rule about danger may speak of. `Guidance` is for methods that
+bring a system back without a reset: goals, starts, demonstrations.
+
+Legend: S states, F factors; a row of -1 is a state that has none: a reset state, or one that was not observed yet.
+n states of D numbers, G of them its goal.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.arrays import Bools, Floats
 from resetfree.core.errors import InvalidInput
 
 MOST = 10_000_000  # values of a factor that are distinguished
@@ -114,3 +120,38 @@ def context_factors(n_states: int, n_contexts: int) -> Factors:
     context, place = np.divmod(np.arange(n_states), n_states // n_contexts)
     parts = (Factor("place", ordered=False), Factor("task", ordered=False))
     return Factors(parts, np.stack([place, context], axis=1))
+
+
+class Demonstration(NamedTuple):
+    """What a scripted expert did."""
+
+    states: Floats  # [m + 1, D]
+    actions: Floats  # [m, A]
+    rewards: Floats  # [m]
+
+
+@dataclass(frozen=True, eq=False)
+class Guidance:
+    """What is known of a task besides its steps; none of it is learned from the system.
+
+    A method may put another goal into a state: what `reward` says then is the reward for that goal.
+    """
+
+    goal: slice  # where the goal is in a state
+    goals: Floats  # [n, G] that the task requests
+    starts: Floats  # [m, G] as goals: where the system stands after a reset
+    achieved: Callable[[Floats], Floats]  # [n, G] the goals that states [n, D] have reached
+    reward: Callable[[Floats], Floats]  # [n] of arriving in states [n, D], in [0, 1]
+    home: Callable[[Floats], Floats]  # [n] the reward of arriving where the system starts, in [0, 1]
+    onward: Callable[[Floats], NDArray[np.int64]]  # [n] the task to set next in states [n, D]: among goals, then starts
+    demonstrations: Callable[[int, bool], list[Demonstration]]  # (seed, back): towards goals, or from there to starts
+
+    def with_goal(self, states: Floats, goals: Floats) -> Floats:
+        """[n, D] the states with other goals [G] or [n, G]."""
+        changed = np.array(states, dtype=np.float64)
+        changed[..., self.goal] = goals
+        return changed
+
+    def reached(self, states: Floats, goals: Floats) -> Bools:
+        """[n] whether states [n, D] have reached goals, where the reward is all or nothing."""
+        return np.asarray(self.reward(self.with_goal(states, goals)) >= 1.0)

@@ -18,13 +18,13 @@ from resetfree.core.errors import ResetFreeError
 from resetfree.problems.gym.adapter import GymProblem
 from resetfree.runs.data.all_transitions import unscaled_episodes
 from resetfree.runs.result import Run
+from resetfree.show.report import figures as draw
+from resetfree.show.report.figures import Drawing
 from resetfree.show.report.film_files import EncodedFilm, Frame, encode, spread
 from resetfree.show.report.filming import beside, can_be_filmed, frames_of, titles_in_words, titles_of
-from resetfree.show.report.html import figures as draw
-from resetfree.show.report.html.figures import Drawing
-from resetfree.show.report.html.groups import Group
-from resetfree.show.report.html.maps import LARGEST
-from resetfree.show.report.html.page import Markup, join, tag
+from resetfree.show.report.groups import Group
+from resetfree.show.report.maps import LARGEST
+from resetfree.show.report.page import Markup, join, tag
 from resetfree.show.report.style import BLUE, GREY, ORANGE
 
 MOST_BYTES = 2_000_000  # of a film in a page; in its text a third more

@@ -10,9 +10,9 @@ import numpy as np
 from resetfree.core.certificate import Certificate
 from resetfree.core.readable import number
 from resetfree.runs.foresight import MEANT
-from resetfree.show.report.html import figures as draw
-from resetfree.show.report.html.figures import Curve, Drawing, Growth, curve, early, growth, shown
-from resetfree.show.report.html.groups import Group, every_path, rate
+from resetfree.show.report import figures as draw
+from resetfree.show.report.figures import Curve, Drawing, Growth, curve, early, growth, shown
+from resetfree.show.report.groups import Group, every_path, rate
 from resetfree.show.report.style import BLUE, GREEN, GREY, INK, ORANGE, PINK
 from resetfree.theory.certificates import RATES, anytime
 

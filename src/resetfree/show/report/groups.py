@@ -22,7 +22,7 @@ from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.runs.file import runfile
 from resetfree.runs.learn import load
 from resetfree.runs.result import Run
-from resetfree.show.report.html.figures import shown
+from resetfree.show.report.figures import shown
 from resetfree.theory import regret as measures
 from resetfree.theory.certificates import EVERY_PATH, RATES, Truth, anytime, primal_cover, rates, truth
 from resetfree.theory.certificates.anytime import resets_bound
