@@ -38,7 +38,7 @@ def blocks(text: str, language: str) -> list[str]:
 
 def files(text: str) -> dict[str, str]:
     """The modules that a section prints, by path."""
-    found = dict(re.findall(r"^`(mine/\w+\.py)`:\n\n```python\n(.*?)```", text, flags=re.S | re.M))
+    found = {}
     for source in re.findall(r"\{literalinclude\} \.\./(examples/\S+)", text):
         (name,) = re.findall(r"as `(mine/\w+\.py)`", text)
         found[name] = (ROOT / source).read_text()
