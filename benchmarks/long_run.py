@@ -16,7 +16,7 @@ import resetfree as rf
 from resetfree.game.capabilities import choose
 from resetfree.players import discover
 from resetfree.problems.registry import find_world
-from resetfree.theory.comparators import possible
+from resetfree.theory.regret import possible
 
 OBJECTIVES = ("episode", "long-run")
 NAMED: list[tuple[str, dict[str, Any], int]] = [(name, {}, 10_000) for name in ("grid-v0", "pits-v0", "doors-v0")]

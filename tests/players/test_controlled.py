@@ -10,8 +10,8 @@ import pytest
 
 import resetfree as rf
 from resetfree.core.arrays import Floats
+from resetfree.players import TakesEpisodes
 from resetfree.players.controlled import FIRST, SAID, TOOK_OVER, WORSE, Controlled, ControlledState, radius
-from resetfree.players.requirements import TakesEpisodes
 from resetfree.problems.contract import State
 from resetfree.show.cli import main
 

@@ -31,7 +31,7 @@ IMPORTING = {
     "core/extras.py",  # libraries that players name in their source
     "core/errors.py",
     "problems/features/basis.py",
-    "players/batched/__init__.py",  # the form that a player names in its source
+    "players/__init__.py",  # the form that a player names in its source
     "players/controlled.py",  # a controller that the user typed
     "problems/gym/builder.py",
     "problems/gym/decoding.py",

@@ -240,6 +240,14 @@ class LearnsFromEpisodes(Protocol):
 
 
 @runtime_checkable
+class Follows(Protocol):
+    """A primal player that improves on behaviour that it is shown: a controller's, or that of a few good episodes."""
+
+    def follow(self, state: Any, episode: Episode) -> Any:
+        """Learn from an episode, and take what was done in it as a policy to improve on; may change `state`."""
+
+
+@runtime_checkable
 class StartsFromPolicy(Protocol):
     """A primal player that can begin with a policy that was learned elsewhere."""
 

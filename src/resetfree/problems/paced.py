@@ -152,6 +152,7 @@ def rollout_at_rate(
                 action = (late if pace.row else act)(h, state, now[0] if isinstance(space, Choices) else now[:acting])
             if not space.holds(action):
                 raise problem.refuse(action, h)
+            action = problem.applied(action)
             state, reward, reset, own, goal = problem.step(h, state, action, now[acting:])
             record.add(action, reward, state)
             original += own

@@ -90,6 +90,7 @@ def learn(
     data: what to learn from before the first round: logs with named columns (tables, .csv, .parquet, .npz), runs and
       their files, rollouts of Gymnasium, datasets of Minari, or a list of those. Resets in them are known dangers, and
       no resets of this run.
+    demonstrations: a few good episodes, in any form of `data`: data as well, and a policy to improve on.
     start_from: an old run, whose data and policy this one begins with; from_what: "data", "policy" or "both" (default:
       both, or the data alone if its policy does not fit).
     ask: "when-stuck" has the agent put back when the run is stuck (`runs.stuck`): resets that are counted apart,

@@ -12,10 +12,9 @@ from resetfree.game.capabilities import choose
 from resetfree.game.contract import MOST_EPISODES, DualPlayer, PrimalPlayer, Round, check_actions
 from resetfree.game.delayed import Delay, DelayedGame, with_delay
 from resetfree.game.loop import DIRECT, FEEDBACK, Direct, Game, begin, play
-from resetfree.players import Role, discover, make_player, player_class
+from resetfree.players import Role, discover, make_player, paired, player_class
 from resetfree.players import settings as defaults_of
 from resetfree.players.controlled import EXPLORE, named, with_controller
-from resetfree.players.method import paired
 from resetfree.problems.blueprint import blueprint, describe, plain_model
 from resetfree.problems.continuum import continuum_behind
 from resetfree.problems.contract import Note, Problem, State

@@ -9,7 +9,7 @@ from tests.players.neural.small_networks import Target, small
 
 import resetfree as rf
 from resetfree.game.replay_buffer import empty_buffer
-from resetfree.players.dual.penalties import ConstantPenalty
+from resetfree.players.dual.one_multiplier import ConstantPenalty
 from resetfree.players.neural.mbpo import (
     LEAST_LOG_VARIANCE,
     LEAST_SCALE,

@@ -13,7 +13,7 @@ import pytest
 from tests.show.cli.commands import refused, run, run_json
 
 import resetfree as rf
-from resetfree.players.tabular.nonepisodic import live
+from resetfree.players.nonepisodic import live
 from resetfree.problems.features import discover, make_features
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.studies.batched.same_rounds import assert_same_rounds, players
 
 import resetfree as rf
-from resetfree.players.batched.passes import shape_of
+from resetfree.players.batched import shape_of
 from resetfree.players.linear.algorithm1 import algorithm1
 from resetfree.players.linear.baselines import GhoshSoftmax
 from resetfree.players.linear.linear_ucb import LinearUCB

@@ -9,8 +9,8 @@ import pytest
 from tests.problems.zoo.test_registered import possible_starts
 
 import resetfree as rf
+from resetfree.players import Method, penalised
 from resetfree.players.linear.linear_ucb import LinearUCB
-from resetfree.players.method import Method, penalised
 from resetfree.problems.blueprint import fingerprint
 from resetfree.problems.zoo import generated
 from resetfree.problems.zoo.generated import FAMILIES, acceptable, drawn_problem, family_of

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import resetfree as rf
-from resetfree.players.method import Method, Setting, penalised
+from resetfree.players import Method, Setting, penalised
 from resetfree.players.tabular.references import Uniform
 from resetfree.problems.blueprint import fingerprint
 from resetfree.problems.finite.mdp import FiniteProblem

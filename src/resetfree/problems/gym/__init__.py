@@ -16,6 +16,7 @@ ENDS = {"reward_range": ("reward_low", "reward_high"), "bounds": ("state_low", "
 OWN = (
     *("horizon", "observe", "features", "xi", "reset_when", "goal_when", "after_goal", "new_task", "reward"),
     *("actions", "states", "table", "decode", "history", "limits", "margin"),
+    *("rate_limits", "action_limits", "action_rates"),
 )
 NAMES = (*OWN, *ENDS["reward_range"], *ENDS["bounds"])
 DOTTED = ("features", "xi")  # features.d=300: a setting of the feature map

@@ -175,7 +175,7 @@ class GymProblem(SteppedProblem):
             self._latest, self._state = observation, self._observed(observation)
         except Unusable as error:
             raise EnvironmentFailed(f"At a reset, the environment '{self.name}' {error}.") from error
-        self._event, self._at_goal = "", False
+        self._event, self._at_goal, self._done = "", False, None
         self.life.begin()
         return self._state
 
@@ -295,7 +295,7 @@ class GymProblem(SteppedProblem):
             self._said_of_limits()
         own = number(given)
         step = observation, own, terminated, info
-        at_goal, reset = self._events(step)
+        at_goal, reset = self._events(step, state)
         rewards = self.terms.rewards
         value = float(at_goal) if isinstance(rewards.own, PerGoal) else rewards(*step)
         if text := self._question(own, reset, at_goal and not self._at_goal, terminated, info):
@@ -356,9 +356,9 @@ class GymProblem(SteppedProblem):
         except Unusable as error:
             raise InvalidInput(f"The data are none of '{self.name}': the environment {error}.") from error
 
-    def _events(self, step: tuple[Any, float, bool, dict[str, Any]]) -> tuple[bool, bool]:
+    def _events(self, step: tuple[Any, float, bool, dict[str, Any]], before: State = None) -> tuple[bool, bool]:
         """Whether a step reached a goal, and whether it is a reset event: beyond a known limit it always is."""
-        if self.limits is not None and self.limits.crossed(self._observer(step[0])):
+        if self.limits is not None and self.limits.ends(before, self._observer(step[0])):
             return False, True
         at_goal = self.goals is not None and decided("goal_when", self.goals.when, step, self._numbers)
         return at_goal, not at_goal and decided("reset_when", self.terms.reset_when, step, self._numbers)

@@ -34,7 +34,7 @@ from resetfree.problems.gym.known import (
 )
 from resetfree.problems.gym.making import Env, changed_by, check_environment, lift_time_limits, make_environment
 from resetfree.problems.gym.observations import CountedObservations, Numbered, Observer, combinations, observer_for
-from resetfree.problems.limits import Limits
+from resetfree.problems.limits import ActionLimits, Limits
 from resetfree.problems.operators import Automatic, Operator
 
 SEEN = 10_000  # distinct observations that a known grid may show
@@ -65,6 +65,9 @@ def from_gym(
     history: int = 1,
     limits: Any = None,
     margin: Any = None,
+    rate_limits: Any = None,
+    action_limits: Any = None,
+    action_rates: Any = None,
     **make_options: Any,
 ) -> GymProblem:
     """A Gymnasium environment as a problem that is reset only at its start and after a reset event.
@@ -103,9 +106,13 @@ def from_gym(
       known ids (Taxi, FrozenLake, CliffWalking, MiniGrid), and the parts of observations that are whole numbers.
     history: n: vector states hold the last n observations and the actions between them (see `history`).
     limits: {sensor: (low, high)}, None for no limit, by names or places of the numbers of a state, or text such as
-      "temperature=:80,level=0.1:0.6": beyond is a reset, which is known to learners that search in a model before any
+      "temperature=:80,level=0.1:0.6"; or a function of these numbers that is true where it must not be (also as
+      {"its name": f} among others): beyond is a reset, which is known to learners that search in a model before any
       happened (docs/controller.md).
     margin: distance before a limit in which reward is lost, all of it at the limit: for all sensors, or by sensor.
+    rate_limits: {sensor: change}: a larger change from one step to the next is a reset as well.
+    action_limits: {action: (low, high)}, by place or as action_0: continuous actions that are never left, whoever acts.
+    action_rates: {action: change}, or one number for all: commands are cut to so much from those of the step before.
     make_options: options of the environment, for an id or a factory.
 
     Other states are numbers for discrete observations, else vectors of float64. If they are numbers, one more than
@@ -129,12 +136,16 @@ def from_gym(
         lift_time_limits(made)
         function, given_by = _function_of_observations(observe, features, called)
         listed = learner_actions(made.action_space, actions, called)
+        acts = None
+        if not action_limits is action_rates is None:
+            acts = ActionLimits.read(action_limits, action_rates, listed, called)
+            listed = acts.within
         if states is None and observe is None and features is None and xi is None and bounds is None:
             observer = _usual_observer(made, listed, int(horizon), called)
         else:
             observer = observer_for(made.observation_space, function, states, called, given_by)
         _set_bounds(observer, bounds, called)
-        known = _limits(observer, limits, margin, called)
+        known = _limits(observer, limits, margin, called, rates=rate_limits)
         observer = _with_history(observer, history, listed, called)
         if known is not None and isinstance(observer, Recent):
             raise InvalidInput(
@@ -173,6 +184,8 @@ def from_gym(
             decoder=decoder_for(made, decode, observer, called),
             limits=known,
         )
+        if acts is not None and np.isfinite(acts.rate).any():
+            problem.action_limits = acts
     except BaseException:
         if isinstance(env, str):
             made.close()
@@ -216,8 +229,10 @@ def _with_history(observer: Observer, history: Any, actions: Any, problem: str) 
     return Recent(observer, n, actions if isinstance(actions, Box) else Choices(len(actions), actions))
 
 
-def _limits(observer: Observer, limits: Any, margin: Any, called: str) -> Limits | None:
+def _limits(observer: Observer, limits: Any, margin: Any, called: str, rates: Any) -> Limits | None:
     """The known limits of the numbers of a state."""
+    if limits is None and rates is not None:
+        limits = Limits(*(np.full(len(observer.names), end) for end in (-np.inf, np.inf, 0.0)))
     if limits is None:
         if margin is not None:
             raise InvalidInput(f"The 'margin' of '{called}' needs 'limits'. Got none instead.")
@@ -226,7 +241,8 @@ def _limits(observer: Observer, limits: Any, margin: Any, called: str) -> Limits
         raise InvalidInput(
             f"The states of '{called}' are counted and take no 'limits'. Got {limits!r} instead: state reset_when."
         )
-    return Limits.read(limits, observer.names, called, margin)
+    found = limits if isinstance(limits, Limits) else Limits.read(limits, observer.names, called, margin)
+    return found if rates is None else found.with_rates(rates, observer.names, called)
 
 
 def _features_for(observer: Observer, features: Any, problem: str, *, own: bool) -> FeatureMap | None:

@@ -25,6 +25,9 @@ IDS = {
     "resetfree/CartLoad-v0": "resetfree.problems.machines.cart_load:CartLoad",
     "resetfree/TwoTanks-v0": "resetfree.problems.machines.two_tanks:TwoTanks",
     "resetfree/Arm-v0": "resetfree.problems.machines.arm:Arm",
+    "resetfree/Reactor-v0": "resetfree.problems.machines.reactor:Reactor",
+    "resetfree/Quadrotor-v0": "resetfree.problems.machines.quadrotor:Quadrotor",
+    "resetfree/Lane-v0": "resetfree.problems.machines.lane:Lane",
 }
 for _id, _class in IDS.items():
     register(_id, entry_point=_class)

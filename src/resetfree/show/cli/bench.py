@@ -11,7 +11,7 @@ from rich.text import Text
 from resetfree.core.certificate import plain
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import check_names
-from resetfree.players.method import Method
+from resetfree.players import Method
 from resetfree.show.cli import bench_pages
 from resetfree.show.cli.common import FILE, Documented, as_json, emit, one_argument, stop
 from resetfree.show.cli.progress import TrialsDisplay

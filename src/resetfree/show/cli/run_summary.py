@@ -27,7 +27,7 @@ from resetfree.show.cli.progress import Tally
 from resetfree.show.report.filming import beside, can_be_filmed
 from resetfree.show.report.html_tables import data_words
 from resetfree.theory.certificates.record import ROLES, past_plan
-from resetfree.theory.comparators import LATE, Possible, in_words, possible
+from resetfree.theory.regret import LATE, Possible, in_words, possible
 
 RECENT = 12  # stretches that are used: earlier ones say little about the current policy
 LEAST = 4  # fewer give no warning
@@ -74,6 +74,7 @@ def past_horizon(columns: Mapping[str, NDArray[Any]], planning: int) -> str | No
 
 
 MEANS = ("with_reset", "without_reset")  # of what was predicted
+KNOWN = "known beforehand: "  # what such a decision begins with; they come first
 DECISIONS = 5  # latest decisions of the primal player that are shown
 NOTES = 5  # latest notes about the problem that are shown
 NO_GUARANTEE = "no guarantee"
@@ -224,7 +225,10 @@ def _rows(run: Run, data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         statement, verdict = data["statements"][role], _verdict(data, role)
         if verdict != NO_GUARANTEE:
             yield "guarantee", f"{role}: {verdict}: {statement['why']}"
-    for i, one in enumerate(data["decisions"][-DECISIONS:]):
+    known = [one["what"] for one in data["decisions"] if one["what"].startswith(KNOWN)]
+    if known:
+        yield "assumed", "; ".join(one.removeprefix(KNOWN) for one in known)
+    for i, one in enumerate(data["decisions"][len(known) :][-DECISIONS:]):
         yield "" if i else "decided", f"after episode {one['k']}: {one['what']}"
     if data["warning"]:
         yield "note", data["warning"]

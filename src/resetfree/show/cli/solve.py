@@ -22,7 +22,7 @@ from resetfree.core.errors import AssumptionViolated, InvalidInput
 from resetfree.core.readable import counted, number
 from resetfree.game.capabilities import Eliminates
 from resetfree.players import discover
-from resetfree.players.tabular.nonepisodic import UnbrokenLife, live, optimal_gain
+from resetfree.players.nonepisodic import UnbrokenLife, live, optimal_gain
 from resetfree.problems.registry import parse_options, resolve_model
 from resetfree.show.cli.common import FILE, Documented, emit, finite_model, numbers, problem_argument, solution_json
 from resetfree.show.report.pictures import draw_solution

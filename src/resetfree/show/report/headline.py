@@ -17,7 +17,7 @@ from resetfree.show.report.page import Markup, join, table, tag
 from resetfree.show.report.style import GREY, line
 from resetfree.studies.statistics import Interval, chance_of_less, interval, trimmed
 from resetfree.theory.certificates import anytime
-from resetfree.theory.comparators import LATE, Possible, in_words, possible
+from resetfree.theory.regret import LATE, Possible, in_words, possible
 
 
 @dataclass(frozen=True)

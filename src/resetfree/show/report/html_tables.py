@@ -129,10 +129,12 @@ def limit_words(mdp: FiniteMDP) -> str:
 
 def data_words(about: Mapping[str, Any]) -> str:
     """What a run began with, in words."""
+    shown = about.get("demonstrations", 0)
+    shown = f", {shown:,} of them demonstrations" if shown else ""
     policy = ", and the policy of an old run" if about["policy"] else ""
     return (
         f"{about['episodes']:,} episodes ({about['steps']:,} steps, {about['resets']:,} resets, which count as known "
-        f"dangers and not as resets of this run){policy}, from {', '.join(map(str, about['from'])) or 'nowhere'}"
+        f"dangers and not as resets of this run{shown}){policy}, from {', '.join(map(str, about['from'])) or 'nowhere'}"
     )
 
 

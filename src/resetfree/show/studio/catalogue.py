@@ -24,8 +24,7 @@ from resetfree.core.settings import (
 )
 from resetfree.game.capabilities import Suits, choose
 from resetfree.game.loop import FEEDBACK
-from resetfree.players import BASES, discover, make_player, settings
-from resetfree.players.method import ALGORITHM_1
+from resetfree.players import ALGORITHM_1, BASES, discover, make_player, settings
 from resetfree.problems.blueprint import describe
 from resetfree.problems.contract import Problem
 from resetfree.problems.finite.composed import Price

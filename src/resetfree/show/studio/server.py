@@ -32,8 +32,7 @@ from resetfree.core import settings
 from resetfree.core.arguments import whole
 from resetfree.core.errors import InvalidInput, ResetFreeError, RunError
 from resetfree.core.settings import record
-from resetfree.core.web import PortNumber
-from resetfree.core.web import LOOPBACK
+from resetfree.core.web import LOOPBACK, PortNumber
 from resetfree.runs.file.ledger import read_spec_of
 from resetfree.runs.learn import load
 from resetfree.show.report import style

@@ -10,8 +10,7 @@ from resetfree.core.discovery import Registry, Unfit
 from resetfree.core.errors import InvalidInput, UnknownName
 from resetfree.core.settings import check_names
 from resetfree.game.capabilities import choose
-from resetfree.players import BASES, discover, make_player
-from resetfree.players.method import Method, Players, Setting, own_methods
+from resetfree.players import BASES, Method, Players, Setting, discover, make_player, own_methods
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.registry import make
 from resetfree.problems.zoo.generated import family_of

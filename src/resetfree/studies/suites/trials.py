@@ -24,7 +24,7 @@ from resetfree.core.certificate import plain
 from resetfree.core.errors import AssumptionViolated, InvalidInput, NotCertifiable, RunError, one_line
 from resetfree.core.files import WriterLock, drafted
 from resetfree.game.loop import begin, play
-from resetfree.players.method import Setting
+from resetfree.players import Setting
 from resetfree.problems.finite.mdp import FiniteMDP, FiniteProblem
 from resetfree.studies.suites import Instance, instance, methods
 from resetfree.studies.trial import LOOK, Trial, with_settings

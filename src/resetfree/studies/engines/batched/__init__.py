@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from resetfree.core.errors import InvalidInput, ResetFreeError
 from resetfree.core.files import drafted, lacks_room
-from resetfree.players.batched import has_batched_form
+from resetfree.players import has_batched_form
 from resetfree.problems.registry import World
 from resetfree.runs.file.ledger import Ledger
 from resetfree.runs.file.recorded import COLUMNS, columns_of_row

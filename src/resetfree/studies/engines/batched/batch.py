@@ -20,9 +20,8 @@ from resetfree.core.arguments import whole
 from resetfree.core.arrays import Ints
 from resetfree.core.errors import InvalidInput, NotCertifiable, ResetFreeError
 from resetfree.core.settings import check_names
-from resetfree.players import Role, discover
-from resetfree.players.batched import BatchedForm, has_batched_form
-from resetfree.players.batched.passes import shape_of, tables_of
+from resetfree.players import BatchedForm, Role, discover, has_batched_form
+from resetfree.players.batched import shape_of, tables_of
 from resetfree.problems.contract import Problem
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.registry import find_world

@@ -18,8 +18,8 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from resetfree.players.batched import DualProgram, PrimalProgram
-from resetfree.players.batched.passes import BatchedScene, Shape, Tables, Turn, by_purpose, offsets_of, roll
+from resetfree.players import DualProgram, PrimalProgram
+from resetfree.players.batched import BatchedScene, Shape, Tables, Turn, by_purpose, offsets_of, roll
 
 MULTIPLIER = 0x2360ED051FC65DA44385DF649FCCF645
 MASK = (1 << 64) - 1

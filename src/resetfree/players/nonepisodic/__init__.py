@@ -18,7 +18,7 @@ from scipy.special import ndtri
 from resetfree.core.arrays import Bools, Floats, Ints
 from resetfree.core.errors import AssumptionViolated, InvalidInput, NotCertifiable
 from resetfree.core.settings import Count, NonNegative, Probability, Range, checked
-from resetfree.players.tabular.nonepisodic_kernel import DOUBLED, LifeCounts, extended_iteration, safe_core, walk
+from resetfree.players.nonepisodic.kernel import DOUBLED, LifeCounts, extended_iteration, safe_core, walk
 from resetfree.problems.contract import Problem
 from resetfree.problems.finite.backward import safe_actions
 from resetfree.problems.finite.mdp import FiniteMDP, model_behind
