@@ -155,7 +155,8 @@ class Intervention:
     """One reset that an operator performed."""
 
     k: int  # episodes played before it (0 until the run fills it in)
-    # "start" (of a run), "reset" (a reset state was entered), "resume" (it was interrupted) or "stuck" (it stood still)
+    # "start" (of a run), "reset" (a reset state was entered), "resume" (it was interrupted) or "stuck" (it stood still,
+    # or its player requested help)
     why: str
     detail: str  # the environment's and the operator's description
     who: str  # name of the operator

@@ -40,10 +40,10 @@ def test_what_lies_outside_the_stated_range_lies_outside_in_the_same_units(line:
     assert [str(one.message) for one in caught] == [
         "'Line' gave the reward -5, outside the range from -2 to 7 that is scaled to [0, 1]: it counts as -0.333, and "
         "claims for rewards in [0, 1] are tuned from here on. For another run state reward_range=(-5, 7), or "
-        "reward_low and reward_high on the command line (docs/reward_scale.md).",
+        "reward_low and reward_high on the command line (docs/own_environment.md).",
         "'Line' gave the reward 30, outside the range from -2 to 7 that is scaled to [0, 1]: it counts as 3.56, and "
         "claims for rewards in [0, 1] are tuned from here on. For another run state reward_range=(-5, 30), or "
-        "reward_low and reward_high on the command line (docs/reward_scale.md).",
+        "reward_low and reward_high on the command line (docs/own_environment.md).",
     ]  # -2.24 is no news, and neither is what rounding adds
     assert [one.tuned for one in problem.noted] == [True, True]
 
@@ -58,7 +58,7 @@ def test_without_a_range_the_first_episode_gives_the_units(line: Any) -> None:
     assert [one.original_return for one in episodes] == [-4.0, -7.0, 3.0]
     assert str(caught[0].message) == (
         "No reward_range is stated for 'Line': rewards from -4 to 1 are scaled to [0, 1], as the first episode "
-        "suggests (docs/reward_scale.md)."
+        "suggests (docs/own_environment.md)."
     )
     assert [one.tuned for one in problem.noted] == [False, True]
 

@@ -141,7 +141,7 @@ def test_words_about_the_limit_are_true() -> None:
     readme = (DOCS.parent / "README.md").read_text()
     assert "[no learner can promise fewer](" not in readme
     assert "no learner" not in BY_SIZES
-    (row,) = [line for line in (DOCS / "what_is_guaranteed.md").read_text().splitlines() if "`auto` takes" in line]
+    (row,) = [line for line in (DOCS / "guarantees.md").read_text().splitlines() if "`auto` takes" in line]
     assert "if Assumption 1 holds" in row
     assert "triple" in row
 
