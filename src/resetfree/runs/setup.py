@@ -22,8 +22,7 @@ from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.registry import PROBLEMS
 from resetfree.problems.world import World
 from resetfree.runs.request import GROUPS, Settings, Who
-from resetfree.theory.assumptions import dual_class
-from resetfree.theory.assumptions.multipliers import constant_multipliers
+from resetfree.theory.assumptions import constant_multipliers, dual_class
 
 
 @dataclass(frozen=True)
