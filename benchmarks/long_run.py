@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import resetfree as rf
-from resetfree.game.auto import choose
+from resetfree.game.capabilities import choose
 from resetfree.players import discover
-from resetfree.problems.world import find_world
+from resetfree.problems.registry import find_world
 from resetfree.theory.regret import possible
 
 OBJECTIVES = ("episode", "long-run")

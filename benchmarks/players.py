@@ -13,7 +13,7 @@ from rich.table import Table
 import resetfree as rf
 from resetfree.game.loop import begin, play
 from resetfree.players import Setting
-from resetfree.studies.suites.suite import methods
+from resetfree.studies.suites import methods
 from resetfree.theory.oracle import Evaluator
 
 EPISODES = 2000

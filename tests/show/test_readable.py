@@ -9,7 +9,7 @@ from tests.show.report.reading import read
 import resetfree as rf
 from resetfree.core.readable import number
 from resetfree.show.cli import main
-from resetfree.show.report.html import write_report
+from resetfree.show.report import write_report
 
 MACHINE_WRITTEN = re.compile(
     r"(?<![\w.-])-?\d+(?:\.\d+)?e[+-]?\d+"  # 1.13e+04, 1.68e-91

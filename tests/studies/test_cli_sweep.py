@@ -19,8 +19,7 @@ from tests.show.cli.commands import refused, run
 from tests.studies.common import SMALL, assert_alone, fragile, hearing
 
 from resetfree.runs.file.ledger import read
-from resetfree.show.cli.sweep import _show_tables
-from resetfree.show.cli.sweep_report import SHOWN, SummaryLine
+from resetfree.show.cli.sweep import SHOWN, SummaryLine, _show_tables
 from resetfree.studies import SweepFolder, parse_plan
 
 ROOT = Path(__file__).parents[2]

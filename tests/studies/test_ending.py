@@ -16,8 +16,8 @@ from tests.studies.common import assert_alone, fragile, hearing, resumed_at, sta
 import resetfree as rf
 from resetfree.show.cli import main
 from resetfree.studies import SweepFolder, parse_plan, run_sweep
+from resetfree.studies.engines import Workers, stopping
 from resetfree.studies.engines.sweep_runner import standing
-from resetfree.studies.workers import Workers, stopping
 
 ROOT = Path(__file__).parents[2]
 GOOD = '[[trial]]\nproblem = "grid-v0"\nprimal = "uniform"\n'
@@ -62,7 +62,7 @@ def test_a_trial_that_takes_too_long_is_ended_with_all_that_it_started(
         return 0.0
 
     with monkeypatch.context() as patch:
-        patch.setattr("resetfree.studies.workers._Worker.seconds", property(limit_once_it_hangs))
+        patch.setattr("resetfree.studies.engines._Worker.seconds", property(limit_once_it_hangs))
         count = run_sweep(plan, folder, engine="local", workers=1, time_limit=60.0)
     assert (count.done, count.failed) == (0, 1)
     assert "took longer than its time limit of 60 seconds, and was ended" in count.errors[0][1]
@@ -187,6 +187,6 @@ class Stillborn:
 
 
 def test_processes_that_cannot_start_are_not_started_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("resetfree.studies.workers.FAILURES", 2)
+    monkeypatch.setattr("resetfree.studies.engines.FAILURES", 2)
     with pytest.raises(rf.RunError, match="2 processes in a row died"), Workers(1, Stillborn()) as workers:
         list(workers.do(deque([1])))

@@ -12,7 +12,7 @@ from tests.studies.common import SMALL, fragile, started
 
 import resetfree as rf
 from resetfree.runs.tracking import marked
-from resetfree.show.cli.sweep_report import draw, read_summary, write_markdown
+from resetfree.show.cli.sweep import draw, read_summary, write_markdown
 from resetfree.studies import SweepFolder, SweepPlan, gather, gathering
 from resetfree.studies.gathering import MEASURES, read_curve
 from resetfree.studies.statistics import STATISTICS, summarise

@@ -15,12 +15,11 @@ from tests.studies.common import SMALL, assert_alone, fragile, resumed_at, start
 
 import resetfree as rf
 from resetfree.core.files import WriterLock
-from resetfree.studies import Count, StudyStopped, SweepFolder, run_sweep
+from resetfree.studies import Count, StudyStopped, SweepFolder, engines, run_sweep
 from resetfree.studies import trial as trials
-from resetfree.studies.engines import runner
+from resetfree.studies.engines import Workers
 from resetfree.studies.engines.sweep_runner import await_shut, standing
 from resetfree.studies.trial import TrialJob
-from resetfree.studies.workers import Workers
 
 ROOT = Path(__file__).parents[2]
 
@@ -89,7 +88,7 @@ def test_a_trial_that_always_kills_its_process_fails_in_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr(runner, "MOST_DEATHS", 2)
+    monkeypatch.setattr(engines, "MOST_DEATHS", 2)
     plan, folder = started(fragile("doomed", tmp_path / "marker"), tmp_path / "s")
     count = run_sweep(plan, folder, engine="local", workers=1)
     assert (count.done, count.failed) == (0, 1)

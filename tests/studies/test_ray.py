@@ -17,7 +17,7 @@ import resetfree as rf
 from resetfree.core.extras import on_loopback
 from resetfree.runs.file.ledger import read
 from resetfree.studies import Count, StudyStopped, SweepFolder, SweepPlan, parse_plan, run_sweep
-from resetfree.studies.engines import on_ray
+from resetfree.studies.engines import sweep_runner
 
 ROOT = Path(__file__).parents[2]
 
@@ -112,7 +112,7 @@ def test_a_cluster_that_dies_is_started_again_and_one_object_is_printed(tmp_path
 
 def test_a_cluster_that_is_lost_leaves_the_trials_to_be_played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The process that Ray lives in dies each time it is ready: no trial has failed for it, and RunError says so."""
-    monkeypatch.setattr(on_ray, "_drive", dies)
+    monkeypatch.setattr(sweep_runner, "_drive", dies)
     plan, folder = started(SMALL, tmp_path / "s")
     with pytest.raises(rf.RunError, match=r"was lost 3 times in a row.* 0 of 8 trials are done.* same command again"):
         run_sweep(plan, folder, engine="ray", workers=1)

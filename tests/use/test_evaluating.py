@@ -14,8 +14,8 @@ import resetfree as rf
 from resetfree.problems.finite.tabular_policy import random_policy, table
 from resetfree.problems.stepping import FunctionPolicy
 from resetfree.use import DeployedPolicy, Evaluation, continuing_return, evaluate
-from resetfree.use.intervals import BETTING, CLOPPER_PEARSON, COUNTED, MARTINGALE, STUDENT, running_mean
-from resetfree.use.sensors import Sensor
+from resetfree.use.evaluating import BETTING, CLOPPER_PEARSON, COUNTED, MARTINGALE, STUDENT, running_mean
+from resetfree.use.predictor import Sensor
 
 
 def of(mdp: rf.FiniteMDP, rows: Any) -> DeployedPolicy:

@@ -23,8 +23,7 @@ from resetfree.problems.finite.tabular_policy import table
 from resetfree.problems.stepping import FunctionPolicy
 from resetfree.use import DeployedPolicy, read_policy
 from resetfree.use.exporting import policy_kinds
-from resetfree.use.predictor import FeatureSource
-from resetfree.use.sensors import Sensor
+from resetfree.use.predictor import FeatureSource, Sensor
 
 
 def lake() -> DeployedPolicy:

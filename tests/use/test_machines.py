@@ -13,7 +13,7 @@ from tests.runs.forging import forge
 
 import resetfree as rf
 from resetfree.core.state import pack
-from resetfree.problems.tanh_policy import TanhPolicy
+from resetfree.problems.formula import TanhPolicy
 from resetfree.runs.file.recorded import EpisodeBuffer, unpacked
 from resetfree.runs.file.runfile import connect, read_checkpoint
 from resetfree.show.cli import main

@@ -1,15 +1,23 @@
 """A controller of the user's, and a learner that takes over only where it is better by a test.
 
-The controller acts first, and the learner learns from its episodes. Blocks of episodes then alternate; the difference D
-of their mean values, (reward - lam per reset) per step, is tested:
+The controller acts first, and the learner learns from its episodes. Blocks of episodes then alternate. The value of an
+episode is (reward - lam per reset) per step, cut to [0, 1]. With d_i the value of the i-th episode of the learned
+policy less that of the i-th of the controller, it takes over once
 
-    learned better  if mean(D) > r_n,  worse  if mean(D) < -r_n,
-    r_n = sd(D) sqrt(2 (n rho + 1) log(sqrt(n rho + 1) / error) / (n^2 rho)),
+    sum_b share_b prod_{i <= n} (1 + b d_i) >= 1 / error,
 
-an asymptotic confidence sequence (Waudby-Smith et al. 2024), which may be looked at after every pair of blocks. The
-j-th test has the error error / (j (j + 1)), so that all of them together have `error`.
+a bet on each pair of episodes (Waudby-Smith and Ramdas 2024). While learned policies are no better on average, d_i has
+no positive mean, whatever its distribution and whichever policies are tried, so the sum is a supermartingale, and by
+Ville's inequality it ever gets so large with a probability of at most `error`. That it is *worse* delays the
+learned policy and puts nothing at risk, so a faster test suffices, of the differences D of the means of n pairs of
+blocks:
 
-Legend: n pairs of blocks; lam the price of a reset.
+    mean(D) < -r_n,  r_n = sd(D) sqrt(2 (n rho + 1) log(sqrt(n rho + 1) / error) / (n^2 rho)),
+
+an asymptotic confidence sequence (Waudby-Smith et al. 2024). The j-th test has the error error / (j (j + 1)), so that
+all of them together have `error`.
+
+Legend: lam the price of a reset.
 """
 
 from collections.abc import Callable
@@ -24,8 +32,9 @@ from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput, RunError, imported, one_line
 from resetfree.core.settings import Count, check
 from resetfree.core.state import require
-from resetfree.game.capabilities import Decides, Decision, LearnsFromEpisodes
+from resetfree.game.capabilities import Decides, Decision, Follows, LearnsFromEpisodes
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.players.safe_region import SafeStates, within_region
 from resetfree.problems.action_spaces import Box, Choices, own_action
 from resetfree.problems.contract import Episode, Policy, Problem, State
 from resetfree.problems.finite.tabular_policy import TabularPolicy, as_policy
@@ -34,16 +43,27 @@ from resetfree.problems.stepping import playable
 EXPLORE = 3  # resets that the learned policy may cause, where none are stated
 ERROR = 0.05  # with which the learned policy takes over, or gives back, wrongly
 FIRST, BLOCK = 10, 5  # episodes of the controller before the first trial, and of each block of a trial
+FIRST_STEPS = 500  # and at least so many steps
 CHARGE, PROBE = 20, 2  # of the learned policy and of the controller, once the learned policy is in charge
-LEAST_PAIRS = 10  # before which nothing is decided: fewer are too few where differences are skewed
+BETS, SHARES = np.array([0.95, 0.5, 0.2]), np.array([0.6, 0.2, 0.2])  # parts of what it has that it bets each time
+LEAST_PAIRS = 10  # before which nothing is decided to be worse: fewer are too few where differences are skewed
 RHO = 0.3  # where the test is sharpest: at about ten pairs
 DANGER = 0.2  # predicted probability of a reset from which the controller acts
-MARGIN = 0.1  # share of its width by which a learned policy may leave the box of the states that were safe
-UNSAFE = 20  # steps before a reset whose states do not count as safe
 FEW_PAIRS = 3  # after which a trial may end: a learned policy that is wrongly held back costs no more than time
 LATER = 2.0  # factor of the episodes after which a policy that was worse is tried again
 Function = Callable[[Any], Any]
 EXPECTED = "The 'controller' of learn must be a function of the observation, or module:function."
+
+
+def is_better(wealth: Floats, error: float) -> bool:
+    """Whether bets that have become `wealth` decide that the learned policy is better.
+
+    >>> is_better(SHARES * np.prod(1.0 + 0.04 * BETS[:, None] * np.ones(100), axis=1), 0.025)
+    False
+    >>> is_better(SHARES * np.prod(1.0 + 0.04 * BETS[:, None] * np.ones(120), axis=1), 0.025)
+    True
+    """
+    return bool(wealth.sum() >= 1.0 / error)
 
 
 def radius(n: int, variance: float, error: float, least: int = LEAST_PAIRS) -> float:
@@ -103,13 +123,6 @@ class GuardedTable(TabularPolicy):
     region: NDArray[Any]  # bool [S]
 
 
-def within_region(region: NDArray[Any], s: State) -> bool:
-    """Whether a state lies in a region: bool [S] of counted states, or a box [2, D]; all do in one without axes."""
-    if region.dtype == np.bool_:
-        return bool(region[s])
-    return not region.shape[1] or bool((region[0] <= s).all() and (s <= region[1]).all())
-
-
 @dataclass
 class ControlledState:
     """Who acts, what both have earned, and the state of the learner."""
@@ -117,7 +130,7 @@ class ControlledState:
     inner: Any
     problem: Problem = field(metadata={"saved": False})
     table: ControllerTable | None = field(metadata={"saved": False})  # of the controller, where states are counted
-    region: NDArray[Any]  # of the states that were safe: bool [S], or a box [2, D]
+    safe: SafeStates
     k: int = 0
     trying: bool = False  # whether the present block is the learned policy's
     in_charge: bool = False  # whether the learned policy was better by the test
@@ -125,10 +138,14 @@ class ControlledState:
     charged: int = 0  # resets in episodes of the learned policy, and in those of the controller right after one
     tests: int = 1  # begun so far
     rest: int = FIRST  # no trial before so many episodes
-    known: int = 0  # safe states so far
     pairs: int = 0
     mean: float = 0.0  # of the differences between pairs of blocks
     squares: float = 0.0  # sum of their squared deviations
+    wealth: Floats = field(default_factory=SHARES.copy, metadata={"later": True})  # of each bet
+    paired: Floats = field(  # values of the controller's episodes in this pair of blocks, nan for none
+        default_factory=lambda: np.zeros(BLOCK), metadata={"later": True}
+    )
+    lowest: float = field(default=1.0, metadata={"later": True})  # value of an episode of the controller
     block: Floats = field(default_factory=lambda: np.zeros((2, 2)))  # by actor: episodes and values of this pair
     totals: Floats = field(default_factory=lambda: np.zeros((2, 3)))  # by actor: episodes, rewards, resets
     changes: NDArray[np.int64] = field(  # [n, 2] the round of each decision, and which of `SAID` it is
@@ -141,10 +158,17 @@ class ControlledState:
 
     @property
     def has_decided(self) -> bool:
-        """Whether the mean difference is certain to have its sign."""
-        least = FEW_PAIRS if self.mean < 0.0 and not self.in_charge else LEAST_PAIRS
+        """Whether the learned policy is better by the bets, or worse by the mean difference."""
         error = ERROR / (self.tests * (self.tests + 1))
-        return abs(self.mean) > radius(self.pairs, self.squares / max(self.pairs - 1, 1), error, least)
+        if self.is_better:
+            return True
+        least = LEAST_PAIRS if self.in_charge else FEW_PAIRS
+        return -self.mean > radius(self.pairs, self.squares / max(self.pairs - 1, 1), error, least)
+
+    @property
+    def is_better(self) -> bool:
+        """Whether the learned policy takes over."""
+        return not self.in_charge and is_better(self.wealth, ERROR / (self.tests * (self.tests + 1)))
 
     def decide(self, what: int) -> None:
         """Record a decision."""
@@ -153,11 +177,21 @@ class ControlledState:
     def begin_test(self) -> None:
         """A fresh test, with the controller first."""
         self.tests, self.pairs, self.mean, self.squares = self.tests + 1, 0, 0.0, 0.0
+        self.wealth = SHARES.copy()
         self.begin_pair()
 
     def begin_pair(self) -> None:
         """A fresh pair of blocks, with the controller first."""
         self.trying, self.block = False, np.zeros((2, 2))
+
+    def add_value(self, value: float, *, is_learned: bool) -> None:
+        """Take in an episode of a block; the learned policy's is paired with one of the controller's."""
+        i = int(self.block[int(is_learned), 0])
+        self.block[int(is_learned)] += (1.0, value)
+        if is_learned and not self.in_charge:
+            self.wealth = self.wealth * (1.0 + BETS * (value - self.paired[i]))
+        elif not is_learned:
+            self.paired[i % BLOCK], self.lowest = value, min(self.lowest, value)
 
     def add_pair(self) -> None:
         """Take in the difference of two complete blocks."""
@@ -168,25 +202,6 @@ class ControlledState:
         self.mean += step / self.pairs
         self.squares += step * (difference - self.mean)
         self.begin_pair()
-
-    def see(self, states: NDArray[Any], *, reset: bool) -> None:
-        """Take the states of an episode for safe, but those shortly before a reset."""
-        safe = states[: max(len(states) - UNSAFE, 1)] if reset else states
-        if self.region.dtype == np.bool_:
-            self.region[safe] = True
-        elif self.region.shape[1]:
-            ends = np.array([safe.min(axis=0), safe.max(axis=0)], dtype=np.float64)
-            if self.known:
-                ends = np.array([np.minimum(ends[0], self.region[0]), np.maximum(ends[1], self.region[1])])
-            self.region = ends
-        self.known += len(safe)
-
-    def allowed(self) -> NDArray[Any]:
-        """The region in which a learned policy may act: slightly wider than what was seen, where it is a box."""
-        if self.region.dtype == np.bool_:
-            return self.region.copy()
-        wider = MARGIN * (self.region[1] - self.region[0])
-        return np.array([self.region[0] - wider, self.region[1] + wider])
 
 
 TOOK_OVER, GAVE_BACK, FELL, SPENT, WORSE = range(5)
@@ -229,9 +244,9 @@ class Controlled(PrimalPlayer[ControlledState]):
 
     def init(self, problem: Problem, episodes: int, seed: int) -> ControlledState:
         """The learner's own state, and nothing known about the controller."""
-        n, dimension = problem.n_states, 0 if problem.low is None else len(problem.low)
-        region = np.zeros((2, dimension)) if n is None else np.zeros(n, dtype=np.bool_)
-        return ControlledState(self.inner.init(problem, episodes, seed), problem, self._table(problem), region)
+        state = self.inner.init(problem, episodes, seed)
+        first = max(FIRST, -(-FIRST_STEPS // problem.horizon))
+        return ControlledState(state, problem, self._table(problem), SafeStates.none(problem), rest=first)
 
     def _table(self, problem: Problem) -> ControllerTable | None:
         """The controller as a table; None where states are vectors, or numbered as they appear."""
@@ -267,7 +282,7 @@ class Controlled(PrimalPlayer[ControlledState]):
 
     def _guarded(self, state: ControlledState, learned: Any) -> Policy:
         """A learned policy with the controller as its fallback; without its fallback if that is not known here."""
-        region = state.allowed()
+        region = state.safe.allowed()
         if state.table is not None:
             rows = as_policy(learned, state.problem)  # type: ignore[arg-type]
             return GuardedTable(np.where(region[:, None], rows, state.table.probabilities), learned, region)
@@ -281,9 +296,11 @@ class Controlled(PrimalPlayer[ControlledState]):
         if is_learned and all(within_region(policy.region, s) for s in episode.states[: len(episode.actions)]):
             own = round._replace(plan=round.plan._replace(policy=policy.learned))
             state.inner = self.inner.update(state.inner, own)
-        else:
+        elif is_learned:
             state.inner = self._absorbed(state.inner, episode)
-        state.see(episode.states, reset=episode.reset)
+        else:
+            state.inner = self._followed(state.inner, episode)
+        state.safe.see(episode.states, reset=episode.reset)
         state.totals[int(is_learned)] += (1.0, episode.total_reward, float(episode.reset))
         state.k += 1
         is_charged = episode.reset and (is_learned or state.after_learned)
@@ -295,33 +312,38 @@ class Controlled(PrimalPlayer[ControlledState]):
             state.rest = state.k + BLOCK
         else:
             value = (episode.total_reward - round.lam * episode.reset) / state.problem.horizon
-            state.block[int(is_learned)] += (1.0, value)
-            self._next(state)
+            state.add_value(min(max(value, 0.0), 1.0), is_learned=is_learned)
+            self._next(state, is_poor=is_learned and value < state.lowest)
         return state
 
     def _charge(self, state: ControlledState) -> None:
         """A reset that the learned policy caused: the controller acts."""
         state.charged += 1
         state.decide(SPENT if state.charged >= self.explore else FELL)
-        state.in_charge, state.rest = False, state.k + FIRST
+        state.in_charge, state.rest = False, state.k + FIRST * 2**state.charged
         state.begin_test()
 
-    def _next(self, state: ControlledState) -> None:
-        """Whose block is next; after a pair of them, the test."""
+    def _next(self, state: ControlledState, *, is_poor: bool) -> None:
+        """Whose block is next; after a pair of them, the test. A trial ends early with an episode that is too poor.
+
+        is_poor: whether the learned policy earned less than the controller ever did.
+        """
         first, second = (PROBE, CHARGE) if state.in_charge else (BLOCK, BLOCK)
         if not state.trying:
             state.trying = state.k >= state.rest and bool(state.block[0, 0] >= first)
-        elif state.block[1, 0] >= second:
+        elif is_poor or state.block[1, 0] >= second or state.is_better:
             state.add_pair()
             if state.has_decided:
                 self._weigh(state)
+            elif is_poor:
+                state.rest = state.k + FIRST
 
     def _weigh(self, state: ControlledState) -> None:
         """The test has decided."""
-        if state.mean < 0.0:
+        if not state.is_better:
             state.decide(GAVE_BACK if state.in_charge else WORSE)
             state.in_charge, state.rest = False, int(LATER * state.k)
-        elif not state.in_charge:
+        else:
             state.decide(TOOK_OVER)
             state.in_charge = True
         state.begin_test()
@@ -329,8 +351,17 @@ class Controlled(PrimalPlayer[ControlledState]):
     def absorb(self, state: ControlledState, episode: Episode) -> ControlledState:
         """Learn from an episode of data, whose states are known to be safe."""
         state.inner = self._absorbed(state.inner, episode)
-        state.see(episode.states, reset=episode.reset)
+        state.safe.see(episode.states, reset=episode.reset)
         return state
+
+    def follow(self, state: ControlledState, episode: Episode) -> ControlledState:
+        """As `absorb`, of behaviour that is to be improved on."""
+        state.inner = self._followed(state.inner, episode)
+        state.safe.see(episode.states, reset=episode.reset)
+        return state
+
+    def _followed(self, inner: Any, episode: Episode) -> Any:
+        return self.inner.follow(inner, episode) if isinstance(self.inner, Follows) else self._absorbed(inner, episode)
 
     def _absorbed(self, inner: Any, episode: Episode) -> Any:
         assert isinstance(self.inner, LearnsFromEpisodes)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from resetfree.core.arguments import real, shown, whole, words
 from resetfree.core.errors import InvalidInput, NotCertifiable, Notice, ResetFreeError, UnknownName
-from resetfree.game.auto import choose
+from resetfree.game.capabilities import choose
 from resetfree.game.contract import MOST_EPISODES, DualPlayer, PrimalPlayer, Round, check_actions
 from resetfree.game.delayed import Delay, DelayedGame, with_delay
 from resetfree.game.loop import DIRECT, FEEDBACK, Direct, Game, begin, play
@@ -19,8 +19,7 @@ from resetfree.problems.blueprint import blueprint, describe, plain_model
 from resetfree.problems.continuum import continuum_behind
 from resetfree.problems.contract import Note, Problem, State
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.registry import PROBLEMS
-from resetfree.problems.world import World
+from resetfree.problems.registry import PROBLEMS, World
 from resetfree.runs.request import GROUPS, Settings, Who
 from resetfree.theory.assumptions import constant_multipliers, dual_class
 

@@ -15,7 +15,7 @@ from resetfree.players.linear.stored_linear import LinearValues, StoredLinear, S
 from resetfree.players.tabular.references import Uniform
 from resetfree.players.testing.battery import check_primal
 from resetfree.players.testing.trial_problems import Plane, Scripted, corners
-from resetfree.problems.features.cosines import RandomFourier
+from resetfree.problems.features.basis import RandomFourier
 from resetfree.theory.oracle import quadrature
 
 

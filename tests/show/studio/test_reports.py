@@ -16,8 +16,8 @@ from tests.show.studio.serving import GRID, Here, until
 import resetfree as rf
 from resetfree.show.studio import limits
 from resetfree.show.studio import report_jobs as reporting
-from resetfree.show.studio.background import ChildFailed, Children
 from resetfree.show.studio.files import RunFolder
+from resetfree.show.studio.web import ChildFailed, Children
 
 SLEEPS = "import time; time.sleep(600)"
 

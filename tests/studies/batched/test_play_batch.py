@@ -14,17 +14,9 @@ from resetfree.players.batched import shape_of
 from resetfree.players.linear.algorithm1 import algorithm1
 from resetfree.players.linear.baselines import GhoshSoftmax
 from resetfree.players.linear.linear_ucb import LinearUCB
-from resetfree.studies.engines.batched import (
-    Batch,
-    BatchStopped,
-    Segment,
-    faster_engine,
-    play_batch,
-)
-from resetfree.studies.engines.batched import (
-    layout as preparing,
-)
-from resetfree.studies.engines.batched.layout import CPU_ROWS
+from resetfree.studies.engines.batched import Batch, BatchStopped, Segment, faster_engine, play_batch
+from resetfree.studies.engines.batched import batch as whole_runs
+from resetfree.studies.engines.batched.batch import CPU_ROWS
 
 EPISODES, SEGMENT = 120, 40
 PRIMAL, DUAL = algorithm1(B=5.0)
@@ -152,7 +144,7 @@ def test_a_row_is_a_run_with_regret_and_resets() -> None:
 @pytest.mark.parametrize("primal", ["linear-ucb", "support-elimination"])
 def test_steps_written_out_play_the_same_rounds(primal: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What an accelerator's program does, on this machine."""
-    monkeypatch.setattr(preparing, "shape_of", lambda mdp, unrolled: shape_of(mdp, True))
+    monkeypatch.setattr(whole_runs, "shape_of", lambda mdp, unrolled: shape_of(mdp, True))
     mdp = rf.make("coin-chain-v0", m=2, horizon=3)
     assert_same_rounds(mdp, *players(primal, "counting"), "realised", EPISODES, [0, 1, 2])
 

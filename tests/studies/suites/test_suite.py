@@ -14,12 +14,11 @@ from resetfree.players import Method, Setting, penalised
 from resetfree.players.tabular.references import Uniform
 from resetfree.problems.blueprint import fingerprint
 from resetfree.problems.finite.mdp import FiniteProblem
-from resetfree.studies.engines.runner import Stop, StudyStopped
+from resetfree.studies import suites
+from resetfree.studies.engines import Stop, StudyStopped
 from resetfree.studies.statistics import Interval, interval
-from resetfree.studies.suites import suite as suites
+from resetfree.studies.suites import SUITES, Case, Suite, find_suite, instance, methods, trials
 from resetfree.studies.suites import suite_runner as running
-from resetfree.studies.suites import trials
-from resetfree.studies.suites.suite import SUITES, Case, Suite, find_suite, instance, methods
 from resetfree.studies.suites.suite_runner import (
     Entry,
     PlayedEntry,

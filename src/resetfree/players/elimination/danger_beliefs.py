@@ -24,7 +24,7 @@ from resetfree.players.tabular.count_players import TIE, Bonus, CountState
 from resetfree.players.tabular.large_problems import Held
 from resetfree.players.tabular.sparse_counts import NEWS, ROWS, STATES
 from resetfree.problems.contract import State
-from resetfree.problems.factors import Factors
+from resetfree.problems.knowledge import Factors
 
 MOST_STAYS = 16  # survivals of one pair that count; in between, those at powers of two
 EXCEPTIONS = 0.75  # the largest belief about a pair before it survives, by the rules

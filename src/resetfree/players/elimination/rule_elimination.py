@@ -28,7 +28,7 @@ from resetfree.players.elimination.landings import Edges, Landings, all_alike, f
 from resetfree.players.elimination.rule_class import cautious_sets, in_words, least_suspect, rows_of, rules_of
 from resetfree.players.tabular.count_players import TIE, Bonus
 from resetfree.problems.contract import Problem, State
-from resetfree.problems.factors import Factors, has_factors
+from resetfree.problems.knowledge import Factors, has_factors
 
 Moves: TypeAlias = Literal["pairs", "relative"]
 LARGEST = 2_000_000  # pairs up to which `auto` takes it: beliefs are kept about each

@@ -16,8 +16,8 @@ from resetfree.show.cli import bench_pages
 from resetfree.show.cli.common import FILE, Documented, as_json, emit, one_argument, stop
 from resetfree.show.cli.progress import TrialsDisplay
 from resetfree.show.report import comparison
-from resetfree.studies.engines.runner import StudyStopped
-from resetfree.studies.suites.suite import SUITES, find_suite, methods, split_names
+from resetfree.studies.engines import StudyStopped
+from resetfree.studies.suites import SUITES, find_suite, methods, split_names
 from resetfree.studies.suites.suite_runner import Summary, compare, run_suite
 from resetfree.studies.suites.trials import Results
 
@@ -28,10 +28,7 @@ WIDTH = 128  # characters that a table takes at least
     cls=Documented,
     examples=[
         ("a first look, in a minute or two", "resetfree bench smoke --seeds 2"),
-        (
-            "one problem of the full suite, on one core",
-            "resetfree bench full --problems grid-v0 --jobs 1",
-        ),
+        ("one problem of the full suite, on one core", "resetfree bench full --problems grid-v0 --jobs 1"),
     ],
 )
 @click.argument("suite", type=click.Choice(list(SUITES)))

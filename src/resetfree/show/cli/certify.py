@@ -13,7 +13,7 @@ from resetfree.core.certificate import COMPARED, Certificate, failure_probabilit
 from resetfree.core.errors import RunError
 from resetfree.core.readable import counted, number
 from resetfree.problems.continuum import Continuum
-from resetfree.problems.world import parse_options, resolve_model
+from resetfree.problems.registry import parse_options, resolve_model
 from resetfree.runs.file.ledger import write_certificates
 from resetfree.runs.replay_whole import whole_run
 from resetfree.show.cli.common import (

@@ -16,7 +16,7 @@ from rich.text import Text
 from resetfree.core.errors import InvalidInput, NotCertifiable, ResetFreeError
 from resetfree.players import BASES
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.world import parse_options, resolve_model
+from resetfree.problems.registry import parse_options, resolve_model
 from resetfree.theory.oracle.dynamic_programming import Solution
 
 WIDEST = 100  # columns: longer lines are hard to read

@@ -16,7 +16,7 @@ from resetfree.core.arguments import is_special
 from resetfree.core.errors import InvalidInput
 from resetfree.core.readable import SMALLEST, counted, number
 from resetfree.problems.contract import Problem
-from resetfree.problems.world import find_world, full_name, parse_options
+from resetfree.problems.registry import find_world, full_name, parse_options
 from resetfree.runs.data.transition_files import write_transitions
 from resetfree.runs.file.ledger import read
 from resetfree.runs.file.newfile import copy_run

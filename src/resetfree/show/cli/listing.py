@@ -14,10 +14,9 @@ from resetfree.players import BASES, PLAYERS, discover, settings
 from resetfree.problems import features
 from resetfree.problems.blueprint import describe
 from resetfree.problems.operators import CHANNELS
-from resetfree.problems.registry import PROBLEMS
-from resetfree.problems.world import FAMILIES
+from resetfree.problems.registry import FAMILIES, PROBLEMS
 from resetfree.show.cli.common import Documented, as_json, emit
-from resetfree.studies.suites.suite import METHODS, SUITES, methods
+from resetfree.studies.suites import METHODS, SUITES, methods
 
 SIZES = ("states", "actions", "horizon", "reset_states")
 HEADINGS = {

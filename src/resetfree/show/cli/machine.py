@@ -13,11 +13,10 @@ import click
 from rich.console import Console
 
 from resetfree.core.settings import Range, check
-from resetfree.problems.machines.served import MACHINES, switch_on
-from resetfree.problems.operators.lever import LeverKey
-from resetfree.problems.remote.serving import Serving
-from resetfree.problems.remote.station import Faults, Station
-from resetfree.problems.remote.wires import BAUD, UdpPort, open_line
+from resetfree.problems.machines import MACHINES, switch_on
+from resetfree.problems.remote import Serving, Station
+from resetfree.problems.remote.faults import Faults
+from resetfree.problems.remote.wires import BAUD, LeverKey, UdpPort, open_line
 from resetfree.show.cli.common import FILE, Documented, as_json, emit, one_argument
 
 SHARE, MILLISECONDS = click.FloatRange(0.0, 1.0), click.FloatRange(0.0, 60_000.0)

@@ -13,13 +13,13 @@ from rich.text import Text
 
 import resetfree as rf
 from resetfree.core.readable import counted
-from resetfree.core.web_guard import LOOPBACK
-from resetfree.problems.world import parse_options
+from resetfree.core.web import LOOPBACK
+from resetfree.problems.registry import parse_options
 from resetfree.show.cli.common import FILE, FOLDER, Documented, as_json, emit, out_option, settings
+from resetfree.show.report import write_report
 from resetfree.show.report.film_files import MOST_BYTES, MOST_FRAMES, MOST_RESETS
 from resetfree.show.report.filming import film_run, titles_in_words
-from resetfree.show.report.html import write_report
-from resetfree.show.report.pictures_of_runs import SIDE
+from resetfree.show.report.pictures import SIDE
 from resetfree.show.studio import serve
 
 

@@ -1,12 +1,16 @@
 """Runs that are read from their files: finished, interrupted, or being written by another process.
 
-Only new rounds are read. A file is untrusted data: anything that is no valid run file is refused with a sentence.
+Only new rounds are read. A file is untrusted data: anything that is no valid run file is refused with a sentence. A
+reset that such a run requests is answered as described in docs/hardware.md: an address file beside the run file names a
+loopback address and a token. No other address is ever contacted, whatever the file contains.
 """
 
 import base64
+import http.client
 import json
 import math
 import os
+import re
 import stat
 import threading
 import time
@@ -19,6 +23,11 @@ import numpy as np
 
 from resetfree.core.errors import ResetFreeError, RunError
 from resetfree.core.files import is_held
+from resetfree.core.system import NOFOLLOW, NONBLOCK, owned
+from resetfree.core.web import TOKEN
+from resetfree.problems.operators import Request
+from resetfree.problems.operators.channel import sentence
+from resetfree.problems.operators.http import LARGEST
 from resetfree.runs.file.newfile import read_episodes
 from resetfree.runs.file.recorded import GOALS
 from resetfree.runs.file.runfile import (
@@ -36,8 +45,10 @@ from resetfree.show.report.filming import beside, kept_scenes
 from resetfree.show.studio import limits
 from resetfree.show.studio.files import RunFolder
 from resetfree.show.studio.frames import History, Picture, RunScene, finite, read_past, scene_of
-from resetfree.show.studio.operators import Distant
 
+ADDRESS = re.compile(r"http://127\.0\.0\.1:([1-9][0-9]{0,4})")
+WAIT = 2.0  # seconds for an answer of another process
+FIELDS = {"id": str, "problem": str, "why": str, "detail": str, "asked": str}
 FASTEST = 1e6  # steps per second: a file may say anything
 TIMED = ("based_on", "missed", "lateness", "steps")  # columns that are read of a run that has them
 
@@ -354,3 +365,60 @@ class Following:
     def answer(self, lane: int, data: dict[str, Any]) -> None:
         """Answer a lane's reset request."""
         self.lanes[lane].answer(data)
+
+
+class Distant:
+    """The operator's endpoint of a run that another process executes."""
+
+    def __init__(self, run_file: Path) -> None:
+        self._file = run_file.with_name(f"{run_file.name}.operator.json")
+
+    def show(self) -> dict[str, Any] | None:
+        """The pending request of that run; None if there is none or the run cannot be reached."""
+        try:
+            status, data = self._call("GET", "/request", None)
+        except RunError:
+            return None
+        if status != 200 or not isinstance(data, dict) or not all(isinstance(data.get(k), FIELDS[k]) for k in FIELDS):
+            return None
+        request = {key: data[key][:4000] for key in FIELDS}
+        return {**request, "sentence": sentence(Request(request["problem"], request["why"], request["detail"]))}
+
+    def reply(self, data: dict[str, Any]) -> None:
+        """Answer the pending request; raises RunError if the answer is refused."""
+        status, response = self._call("POST", "/answer", data)
+        if status != 200:
+            why = response.get("error") if isinstance(response, dict) else None
+            raise RunError(f"The answer was refused: {str(why)[:200]}")
+
+    def _call(self, method: str, path: str, data: Any) -> tuple[int, Any]:
+        port, token = self._address()
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=WAIT)
+        try:
+            body = None if data is None else json.dumps(data)
+            connection.request(method, path, body, {TOKEN: token, "Content-Type": "application/json"})
+            response = connection.getresponse()
+            return response.status, json.loads(response.read(LARGEST))
+        except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
+            raise RunError("The run that requested a reset cannot be reached.") from error
+        finally:
+            connection.close()
+
+    def _address(self) -> tuple[int, str]:
+        """Loopback port and token, from a small plain file that this user owns."""
+        try:
+            handle = os.open(self._file, os.O_RDONLY | NOFOLLOW | NONBLOCK)
+            try:
+                about = os.fstat(handle)
+                if not stat.S_ISREG(about.st_mode) or not owned(about):
+                    raise ValueError("it is not a plain file of this user")
+                data = json.loads(os.read(handle, 4096))
+            finally:
+                os.close(handle)
+            found = ADDRESS.fullmatch(data["url"])
+            token = data["token"]
+            if found is None or not isinstance(token, str) or not token.isascii() or not token.isprintable():
+                raise ValueError("it names no loopback address")
+            return int(found[1]), token
+        except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+            raise RunError("No reset is requested at present.") from error
