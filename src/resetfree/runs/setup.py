@@ -21,8 +21,7 @@ from resetfree.problems.contract import Note, Problem, State
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.registry import PROBLEMS, World
 from resetfree.runs.request import GROUPS, Settings, Who
-from resetfree.theory.assumptions import dual_class
-from resetfree.theory.assumptions.multipliers import constant_multipliers
+from resetfree.theory.assumptions import constant_multipliers, dual_class
 
 
 @dataclass(frozen=True)
