@@ -355,12 +355,7 @@ class Problem(ABC):
 
 
 def simulate(
-    problem: Problem,
-    policy: Any,
-    episodes: int,
-    *,
-    seed: int | np.random.SeedSequence = 0,
-    starts: Starts = "adaptive",
+    problem: Problem, policy: Any, episodes: int, *, seed: int | np.random.SeedSequence = 0, starts: Starts = "adaptive"
 ) -> Iterator[Episode]:
     """Play one policy for many episodes under the reset-free protocol; everything random comes from one seed.
 

@@ -21,8 +21,7 @@ from resetfree.problems.contract import Note, Problem, State
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.registry import PROBLEMS, World
 from resetfree.runs.request import GROUPS, Settings, Who
-from resetfree.theory.assumptions import dual_class
-from resetfree.theory.assumptions.multipliers import constant_multipliers
+from resetfree.theory.assumptions import constant_multipliers, dual_class
 
 
 @dataclass(frozen=True)
@@ -131,7 +130,7 @@ def _note_unknown_range(world: World, player: str) -> None:
     text = (
         f"The theorem for the player '{player}' is for rewards in [0, 1], and no reward_range is "
         f"stated for '{world.name}': state it, or what is claimed is tuned from the first reward outside on "
-        "(docs/reward_scale.md)."
+        "(docs/own_environment.md)."
     )
     world.problem.noted.append(Note(0, text))
     warnings.warn(text, Notice, stacklevel=2)

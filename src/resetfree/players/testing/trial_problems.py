@@ -21,7 +21,7 @@ from resetfree.problems.features import make_features
 from resetfree.problems.finite.mdp import FiniteMDP, FiniteProblem, model_behind
 from resetfree.problems.knowledge import Demonstration, Guidance
 from resetfree.problems.stepping import Step, SteppedProblem
-from resetfree.theory.assumptions.multipliers import dual_class
+from resetfree.theory.assumptions import dual_class
 
 PIT = 3  # the last of four states
 VECTORS, BOX = "vectors", "box"  # corners whose states are vectors, and whose actions are too

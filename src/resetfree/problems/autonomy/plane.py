@@ -237,7 +237,7 @@ def moved_robot(x: Floats, u: float, t: float) -> Floats:
     """[7] the state after 2 DT seconds of a command.
 
     >>> moved_robot(np.zeros(7), 1.0, 0.0).round(4).tolist()
-    [0.0087, 0.0, 0.0, 0.114, 0.0, 0.0412, 0.5001]
+    [0.0087, 0.0, 0.0, 0.114, 0.0, 0.0411, 0.522]
     """
     px, py, f, v, w, q, r = x.tolist()
     for _ in range(EVERY):

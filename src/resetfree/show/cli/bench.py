@@ -15,7 +15,7 @@ from resetfree.core.settings import check_names
 from resetfree.players import Method
 from resetfree.show.cli import bench_pages
 from resetfree.show.cli.autonomy import autonomy
-from resetfree.show.cli.common import FILE, Documented, as_json, emit, one_argument, stop
+from resetfree.show.cli.common import FILE, Documented, as_json, command, emit, one_argument, stop
 from resetfree.show.cli.progress import TrialsDisplay
 from resetfree.show.report import comparison
 from resetfree.studies.engines import StudyStopped
@@ -38,13 +38,11 @@ class _Bench(Documented):
         return super().make_context(info_name, args, parent, **extra)
 
 
-@click.command(
+@command(
+    ("a first look, in a minute or two", "resetfree bench smoke --seeds 2"),
+    ("one problem of the full suite, on one core", "resetfree bench full --problems grid-v0 --jobs 1"),
+    ("methods that bring a system back themselves (resetfree bench autonomy --help)", "resetfree bench autonomy"),
     cls=_Bench,
-    examples=[
-        ("a first look, in a minute or two", "resetfree bench smoke --seeds 2"),
-        ("one problem of the full suite, on one core", "resetfree bench full --problems grid-v0 --jobs 1"),
-        ("methods that bring a system back themselves (resetfree bench autonomy --help)", "resetfree bench autonomy"),
-    ],
 )
 @click.argument("suite", type=click.Choice(list(SUITES)))
 @click.option("--out", type=FILE, help="The results file; default: bench/SUITE.jsonl.")
