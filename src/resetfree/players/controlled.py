@@ -147,6 +147,7 @@ class Controlled(PrimalPlayer[ControlledState]):
     def init(self, problem: Problem, episodes: int, seed: int) -> ControlledState:
         """The learner's own state, and nothing known about the controller."""
         state = self.inner.init(problem, episodes, seed)
+        state = self.inner.act_beside(state) if isinstance(self.inner, Follows) else state
         first = max(FIRST, -(-FIRST_STEPS // problem.horizon))
         trial, safe = Comparison(seed), SafeStates.none(problem)
         trial.begin_pair(0)
