@@ -3,7 +3,7 @@
 A player implements those that fit it in its own module; `auto`, certificates, reports and `run.policy` find them.
 Primal players: `Suits` (for `auto`), `NamesPartner`, `AdaptsToProblem`, `HasProof`, `BoundsPrimalRegret`,
 `CountsFalls`, `SharperWithModel`, `Eliminates`, `LearnsRules`, `BoundsDelayedRegret`, `PlansAhead`, `Exploits`,
-`Decides`, `MapsDanger`, `LearnsFromEpisodes`, `StartsFromPolicy`.
+`Decides`, `MapsDanger`, `LearnsFromEpisodes`, `Follows`, `StartsFromPolicy`.
 Dual players: `BoundsOnlineRegret`, `BoundsEachRound`, `StatesOtherBounds`, `MovesBySteps`, `CapsMultiplier`,
 `ChoosesFunction`, `TakesHints`, `RaisesMultiplier`.
 
