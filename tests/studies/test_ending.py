@@ -4,14 +4,23 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections import deque
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.studies.common import assert_alone, fragile, hearing, resumed_at, started
+from tests.studies.common import (
+    ROOT,
+    assert_alone,
+    begun,
+    fragile,
+    helper_of,
+    is_running,
+    resumed_at,
+    started,
+    sweeping,
+)
 
 import resetfree as rf
 from resetfree.show.cli import main
@@ -19,25 +28,7 @@ from resetfree.studies import SweepFolder, parse_plan, run_sweep
 from resetfree.studies.engines import Workers, stopping
 from resetfree.studies.engines.sweep_runner import standing
 
-ROOT = Path(__file__).parents[2]
 GOOD = '[[trial]]\nproblem = "grid-v0"\nprimal = "uniform"\n'
-
-
-def is_running(pid: int) -> bool:
-    """Whether a process lives; one that nobody has buried is dead."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def helper_of(marker: Path, process: subprocess.Popen[str] | None = None) -> int:
-    """The program that a hanging trial has started."""
-    pid = marker.with_suffix(".pid")
-    while not (pid.exists() and pid.read_text().endswith(" ")):
-        assert process is None or process.poll() is None
-        time.sleep(0.02)
-    return int(pid.read_text())
 
 
 def gone(pid: int) -> None:
@@ -114,11 +105,8 @@ def test_one_signal_ends_a_sweep_whose_trial_hangs(tmp_path: Path, number: signa
     marker.write_text("")
     text = fragile("hanging", marker) + GOOD
     file.write_text(text)
-    command = [sys.executable, "-m", "resetfree.show.cli", "sweep", str(file), "--out", str(folder.path)]
-    command += ["--engine", "local", "--workers", "2", "--json"]
-    process = subprocess.Popen(
-        hearing(*command), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
+    command = sweeping(file, folder.path, "--engine", "local")
+    process = begun(command)
     hanging, good = parse_plan(text).trials
     helper = helper_of(marker, process)
     while not folder.is_finished(good.id, good.episodes):

@@ -1,13 +1,10 @@
 """The local engine: what it plays is what `learn` plays; kills, errors and stops cost nothing that was saved."""
 
 import itertools
-import os
-import signal
 import subprocess
 import sys
 import threading
 import time
-from collections import deque
 from pathlib import Path
 
 import pytest
@@ -17,7 +14,6 @@ import resetfree as rf
 from resetfree.core.files import WriterLock
 from resetfree.studies import Count, StudyStopped, SweepFolder, engines, run_sweep
 from resetfree.studies import trial as trials
-from resetfree.studies.engines import Workers
 from resetfree.studies.engines.sweep_runner import await_shut, standing
 from resetfree.studies.trial import TrialJob
 
@@ -68,20 +64,6 @@ def test_drafts_that_a_killed_worker_left_are_removed_but_not_those_being_writte
         lock = WriterLock(written).acquire()
     assert [draft.exists() for draft in drafts] == [False, False, True, True]
     lock.release()
-
-
-def die(job: int) -> int:
-    """Work that no process survives, for even jobs."""
-    if job % 2 == 0:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return job
-
-
-def test_a_dead_process_does_not_disturb_the_others() -> None:
-    jobs = deque(range(4))
-    with Workers(2, die) as workers:
-        found = dict(workers.do(jobs))
-    assert found == {0: None, 1: 1, 2: None, 3: 3}
 
 
 def test_a_trial_that_always_kills_its_process_fails_in_the_end(

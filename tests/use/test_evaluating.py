@@ -140,7 +140,7 @@ def test_a_policy_must_fit_where_it_is_played() -> None:
     "wrong",
     [
         {"starts": "both"}, {"episodes": 0}, {"episodes": 2.0}, {"steps": True}, {"episodes": 3, "steps": 3},
-        {"seed": -1}, {"confidence": 1.0}, {"slip": 0.1},
+        {"seed": -1}, {"slip": 0.1},
     ],
 )  # fmt: skip
 def test_arguments_that_cannot_be_are_refused(wrong: Any) -> None:

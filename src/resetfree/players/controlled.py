@@ -1,28 +1,11 @@
-"""A controller of the user's, and a learner that takes over only where it is better by a test.
+"""A controller of the user's, and a learner that takes over only where it is better by a test (`takeover`).
 
-The controller acts first, and the learner learns from its episodes. Blocks of episodes then alternate. The value of an
-episode is (reward - lam per reset) per step, cut to [0, 1]. With d_i the value of the i-th episode of the learned
-policy less that of the i-th of the controller, it takes over once
-
-    sum_b share_b prod_{i <= n} (1 + b d_i) >= 1 / error,
-
-a bet on each pair of episodes (Waudby-Smith and Ramdas 2024). While learned policies are no better on average, d_i has
-no positive mean, whatever its distribution and whichever policies are tried, so the sum is a supermartingale, and by
-Ville's inequality it ever gets so large with a probability of at most `error`. That it is *worse* delays the
-learned policy and puts nothing at risk, so a faster test suffices, of the differences D of the means of n pairs of
-blocks:
-
-    mean(D) < -r_n,  r_n = sd(D) sqrt(2 (n rho + 1) log(sqrt(n rho + 1) / error) / (n^2 rho)),
-
-an asymptotic confidence sequence (Waudby-Smith et al. 2024). The j-th test has the error error / (j (j + 1)), so that
-all of them together have `error`.
-
-Legend: lam the price of a reset.
+The controller acts first, and the learner learns from its episodes. Where the learner can, it searches from what the
+controller does: a controller's states are narrow, and a policy that is near to it stays among them.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import inf, log, sqrt
 from typing import Any, ClassVar
 
 import numpy as np
@@ -35,47 +18,20 @@ from resetfree.core.state import require
 from resetfree.game.capabilities import Decides, Decision, Follows, LearnsFromEpisodes
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.safe_region import SafeStates, within_region
+from resetfree.players.takeover import ERROR, Comparison, Verdict
 from resetfree.problems.action_spaces import Box, Choices, own_action
 from resetfree.problems.contract import Episode, Policy, Problem, State
 from resetfree.problems.finite.tabular_policy import TabularPolicy, as_policy
 from resetfree.problems.stepping import playable
 
 EXPLORE = 3  # resets that the learned policy may cause, where none are stated
-ERROR = 0.05  # with which the learned policy takes over, or gives back, wrongly
-FIRST, BLOCK = 10, 5  # episodes of the controller before the first trial, and of each block of a trial
+FIRST = 10  # episodes of the controller before the first trial
 FIRST_STEPS = 500  # and at least so many steps
-CHARGE, PROBE = 20, 2  # of the learned policy and of the controller, once the learned policy is in charge
-BETS, SHARES = np.array([0.95, 0.5, 0.2]), np.array([0.6, 0.2, 0.2])  # parts of what it has that it bets each time
-LEAST_PAIRS = 10  # before which nothing is decided to be worse: fewer are too few where differences are skewed
-RHO = 0.3  # where the test is sharpest: at about ten pairs
 DANGER = 0.2  # predicted probability of a reset from which the controller acts
-FEW_PAIRS = 3  # after which a trial may end: a learned policy that is wrongly held back costs no more than time
+PAUSE = 5  # episodes of the controller then
 LATER = 2.0  # factor of the episodes after which a policy that was worse is tried again
 Function = Callable[[Any], Any]
 EXPECTED = "The 'controller' of learn must be a function of the observation, or module:function."
-
-
-def is_better(wealth: Floats, error: float) -> bool:
-    """Whether bets that have become `wealth` decide that the learned policy is better.
-
-    >>> is_better(SHARES * np.prod(1.0 + 0.04 * BETS[:, None] * np.ones(100), axis=1), 0.025)
-    False
-    >>> is_better(SHARES * np.prod(1.0 + 0.04 * BETS[:, None] * np.ones(120), axis=1), 0.025)
-    True
-    """
-    return bool(wealth.sum() >= 1.0 / error)
-
-
-def radius(n: int, variance: float, error: float, least: int = LEAST_PAIRS) -> float:
-    """How far a mean of n differences may lie from the truth at any n, with the probability 1 - error.
-
-    >>> round(radius(10, 1.0, 0.05), 2), radius(1, 0.0, 0.05)
-    (0.99, inf)
-    """
-    if n < least:
-        return inf
-    scale = n * RHO + 1.0
-    return sqrt(variance * 2.0 * scale * log(sqrt(scale) / error) / (n * n * RHO))
 
 
 @dataclass(frozen=True)
@@ -131,22 +87,11 @@ class ControlledState:
     problem: Problem = field(metadata={"saved": False})
     table: ControllerTable | None = field(metadata={"saved": False})  # of the controller, where states are counted
     safe: SafeStates
+    trial: Comparison
     k: int = 0
-    trying: bool = False  # whether the present block is the learned policy's
-    in_charge: bool = False  # whether the learned policy was better by the test
     after_learned: bool = False  # whether the learned policy acted in the episode before
     charged: int = 0  # resets in episodes of the learned policy, and in those of the controller right after one
-    tests: int = 1  # begun so far
     rest: int = FIRST  # no trial before so many episodes
-    pairs: int = 0
-    mean: float = 0.0  # of the differences between pairs of blocks
-    squares: float = 0.0  # sum of their squared deviations
-    wealth: Floats = field(default_factory=SHARES.copy, metadata={"later": True})  # of each bet
-    paired: Floats = field(  # values of the controller's episodes in this pair of blocks, nan for none
-        default_factory=lambda: np.zeros(BLOCK), metadata={"later": True}
-    )
-    lowest: float = field(default=1.0, metadata={"later": True})  # value of an episode of the controller
-    block: Floats = field(default_factory=lambda: np.zeros((2, 2)))  # by actor: episodes and values of this pair
     totals: Floats = field(default_factory=lambda: np.zeros((2, 3)))  # by actor: episodes, rewards, resets
     changes: NDArray[np.int64] = field(  # [n, 2] the round of each decision, and which of `SAID` it is
         default_factory=lambda: np.zeros((0, 2), np.int64), metadata={"grows": (0,)}
@@ -156,52 +101,9 @@ class ControlledState:
         """Raise InvalidInput for decisions that do not exist."""
         require(self.changes.shape[1:] == (2,) and (self.changes[:, 1] < len(SAID)).all(), "decisions must be known")
 
-    @property
-    def has_decided(self) -> bool:
-        """Whether the learned policy is better by the bets, or worse by the mean difference."""
-        error = ERROR / (self.tests * (self.tests + 1))
-        if self.is_better:
-            return True
-        least = LEAST_PAIRS if self.in_charge else FEW_PAIRS
-        return -self.mean > radius(self.pairs, self.squares / max(self.pairs - 1, 1), error, least)
-
-    @property
-    def is_better(self) -> bool:
-        """Whether the learned policy takes over."""
-        return not self.in_charge and is_better(self.wealth, ERROR / (self.tests * (self.tests + 1)))
-
     def decide(self, what: int) -> None:
         """Record a decision."""
         self.changes = np.concatenate([self.changes, np.array([[self.k, what]], np.int64)])
-
-    def begin_test(self) -> None:
-        """A fresh test, with the controller first."""
-        self.tests, self.pairs, self.mean, self.squares = self.tests + 1, 0, 0.0, 0.0
-        self.wealth = SHARES.copy()
-        self.begin_pair()
-
-    def begin_pair(self) -> None:
-        """A fresh pair of blocks, with the controller first."""
-        self.trying, self.block = False, np.zeros((2, 2))
-
-    def add_value(self, value: float, *, is_learned: bool) -> None:
-        """Take in an episode of a block; the learned policy's is paired with one of the controller's."""
-        i = int(self.block[int(is_learned), 0])
-        self.block[int(is_learned)] += (1.0, value)
-        if is_learned and not self.in_charge:
-            self.wealth = self.wealth * (1.0 + BETS * (value - self.paired[i]))
-        elif not is_learned:
-            self.paired[i % BLOCK], self.lowest = value, min(self.lowest, value)
-
-    def add_pair(self) -> None:
-        """Take in the difference of two complete blocks."""
-        controller, learned = (float(total / n) for n, total in self.block)
-        difference = learned - controller
-        self.pairs += 1
-        step = difference - self.mean
-        self.mean += step / self.pairs
-        self.squares += step * (difference - self.mean)
-        self.begin_pair()
 
 
 TOOK_OVER, GAVE_BACK, FELL, SPENT, WORSE = range(5)
@@ -246,7 +148,9 @@ class Controlled(PrimalPlayer[ControlledState]):
         """The learner's own state, and nothing known about the controller."""
         state = self.inner.init(problem, episodes, seed)
         first = max(FIRST, -(-FIRST_STEPS // problem.horizon))
-        return ControlledState(state, problem, self._table(problem), SafeStates.none(problem), rest=first)
+        trial, safe = Comparison(seed), SafeStates.none(problem)
+        trial.begin_pair(0)
+        return ControlledState(state, problem, self._table(problem), safe, trial, rest=first)
 
     def _table(self, problem: Problem) -> ControllerTable | None:
         """The controller as a table; None where states are vectors, or numbered as they appear."""
@@ -270,7 +174,7 @@ class Controlled(PrimalPlayer[ControlledState]):
 
     def _is_due(self, state: ControlledState) -> bool:
         """Whether the learned policy may act now."""
-        return state.trying and state.k >= state.rest and state.charged < self.explore
+        return state.trial.trying and state.k >= state.rest and state.charged < self.explore
 
     def _controller(self, state: ControlledState) -> Policy:
         if self.function is None:
@@ -305,48 +209,37 @@ class Controlled(PrimalPlayer[ControlledState]):
         state.k += 1
         is_charged = episode.reset and (is_learned or state.after_learned)
         state.after_learned = is_learned and not episode.reset
+        value = (episode.total_reward - round.lam * episode.reset) / state.problem.horizon
+        value = min(max(value, 0.0), 1.0)
+        if not is_learned and not episode.reset:
+            state.trial.lowest = min(state.trial.lowest, value)
         if is_charged:
             self._charge(state)
         elif due and not is_learned:  # danger was predicted
-            state.begin_pair()
-            state.rest = state.k + BLOCK
-        else:
-            value = (episode.total_reward - round.lam * episode.reset) / state.problem.horizon
-            state.add_value(min(max(value, 0.0), 1.0), is_learned=is_learned)
-            self._next(state, is_poor=is_learned and value < state.lowest)
+            if state.trial.refuse(state.k):
+                state.rest = state.k + PAUSE
+        elif is_learned == state.trial.trying and state.k > state.rest:
+            self._weigh(state, state.trial.add(value, state.k))
         return state
 
     def _charge(self, state: ControlledState) -> None:
         """A reset that the learned policy caused: the controller acts."""
         state.charged += 1
         state.decide(SPENT if state.charged >= self.explore else FELL)
-        state.in_charge, state.rest = False, state.k + FIRST * 2**state.charged
-        state.begin_test()
+        state.rest = state.k + FIRST * 2**state.charged
+        state.trial.begin_test(state.k)
 
-    def _next(self, state: ControlledState, *, is_poor: bool) -> None:
-        """Whose block is next; after a pair of them, the test. A trial ends early with an episode that is too poor.
-
-        is_poor: whether the learned policy earned less than the controller ever did.
-        """
-        first, second = (PROBE, CHARGE) if state.in_charge else (BLOCK, BLOCK)
-        if not state.trying:
-            state.trying = state.k >= state.rest and bool(state.block[0, 0] >= first)
-        elif is_poor or state.block[1, 0] >= second or state.is_better:
-            state.add_pair()
-            if state.has_decided:
-                self._weigh(state)
-            elif is_poor:
-                state.rest = state.k + FIRST
-
-    def _weigh(self, state: ControlledState) -> None:
-        """The test has decided."""
-        if not state.is_better:
-            state.decide(GAVE_BACK if state.in_charge else WORSE)
-            state.in_charge, state.rest = False, int(LATER * state.k)
-        else:
+    def _weigh(self, state: ControlledState, found: Verdict) -> None:
+        """What a pair of episodes has shown."""
+        if found is Verdict.BETTER:
             state.decide(TOOK_OVER)
-            state.in_charge = True
-        state.begin_test()
+            state.trial.begin_test(state.k, in_charge=True)
+        elif found is Verdict.WORSE:
+            state.decide(GAVE_BACK if state.trial.in_charge else WORSE)
+            state.rest = int(LATER * state.k)
+            state.trial.begin_test(state.k)
+        elif found is Verdict.POOR:
+            state.rest = state.k + FIRST
 
     def absorb(self, state: ControlledState, episode: Episode) -> ControlledState:
         """Learn from an episode of data, whose states are known to be safe."""

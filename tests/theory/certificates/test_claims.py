@@ -403,7 +403,7 @@ def test_the_chance_of_realised_costs_is_bounded_by_what_is_known_before(dual: s
 
 
 def test_too_many_starts_are_not_replaced_by_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("resetfree.theory.assumptions.multipliers.LARGEST_WORK", 10.0)
+    monkeypatch.setattr("resetfree.theory.assumptions.LARGEST_WORK", 10.0)
     run = rf.learn("grid-v0", "uniform", "projected-gradient", B=40.0, feedback="realised", episodes=20)
     found = star(run)
     assert isinstance(found, str)

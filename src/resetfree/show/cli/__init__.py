@@ -21,7 +21,7 @@ from resetfree.core.interrupts import interrupted, terminable
 from resetfree.problems.registry import find_world
 from resetfree.show.cli.bench import bench
 from resetfree.show.cli.certify import certify, check
-from resetfree.show.cli.common import SETTINGS, Documented, DocumentedGroup, as_json, emit, show_next, solution_json
+from resetfree.show.cli.common import SETTINGS, DocumentedGroup, as_json, command, emit, show_next, solution_json
 from resetfree.show.cli.evaluate import copy, evaluate, export, export_transitions
 from resetfree.show.cli.listing import list_
 from resetfree.show.cli.machine import machine
@@ -37,12 +37,9 @@ from resetfree.show.report.pictures import draw_run, draw_solution
 EPISODES = 10_000
 
 
-@click.command(
-    cls=Documented,
-    examples=[
-        ("learn the default grid; the files go to the folder resetfree-demo", "resetfree demo"),
-        ("keep the files in another folder", "resetfree demo --out first-look"),
-    ],
+@command(
+    ("learn the default grid; the files go to the folder resetfree-demo", "resetfree demo"),
+    ("keep the files in another folder", "resetfree demo --out first-look"),
 )
 @click.option("--out", default="resetfree-demo", show_default=True, help="Folder for the run file and the pictures.")
 @as_json

@@ -120,6 +120,13 @@ class DocumentedGroup(Documented, click.Group):
                     page.write_dl([(name.ljust(width), summary) for name, summary in rows])
 
 
+def command(
+    *examples: tuple[str, str], to: click.Group | None = None, **options: Any
+) -> Callable[[Callable[..., Any]], click.Command]:
+    """Make a function a command, of the group `to`, with these examples: what each does, and the command."""
+    return (to or click).command(examples=examples, **{"cls": Documented, **options})
+
+
 def show_next(console: Console, commands: Sequence[tuple[str, str]]) -> None:
     """Print commands to type next, a line each so that they can be copied; what they do, where it fits."""
     column = 2 + max(len(command) for command, _ in commands)

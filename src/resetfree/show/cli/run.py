@@ -29,7 +29,7 @@ from resetfree.runs.request import FROM, OPTIONS, RunRequest
 from resetfree.runs.setup import split_settings
 from resetfree.runs.tracking import tracked
 from resetfree.runs.trusted_options import trusted_options
-from resetfree.show.cli.common import FILE, Documented, as_json, emit, tensorboard_option
+from resetfree.show.cli.common import FILE, as_json, command, emit, tensorboard_option
 from resetfree.show.cli.progress import Display
 from resetfree.show.cli.run_summary import show_run, summary
 from resetfree.show.report.filming import MOST_KEPT, filmed
@@ -153,12 +153,9 @@ def _arguments(function: Callable[..., None]) -> Callable[..., None]:
     return function
 
 
-@click.command(
-    cls=Documented,
-    examples=[
-        ("learn to balance a pole", "resetfree run CartPole-v1 --episodes 400 --out pole.rfrun"),
-        ("continue it later, or after Ctrl-C", "resetfree run CartPole-v1 --out pole.rfrun --resume --episodes 800"),
-    ],
+@command(
+    ("learn to balance a pole", "resetfree run CartPole-v1 --episodes 400 --out pole.rfrun"),
+    ("continue it later, or after Ctrl-C", "resetfree run CartPole-v1 --out pole.rfrun --resume --episodes 800"),
     groups={
         "What is learned": ["--episodes", "--seed", "--set", "--primal", "--dual", "--feedback", "--bound"],
         "The run file": ["--out", "--resume", "--overwrite", "--json", "--verbose", "--film", "--tensorboard"],

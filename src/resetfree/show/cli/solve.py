@@ -24,7 +24,7 @@ from resetfree.game.capabilities import Eliminates
 from resetfree.players import discover
 from resetfree.players.nonepisodic import UnbrokenLife, live, optimal_gain
 from resetfree.problems.registry import parse_options, resolve_model
-from resetfree.show.cli.common import FILE, Documented, emit, finite_model, numbers, problem_argument, solution_json
+from resetfree.show.cli.common import FILE, command, emit, finite_model, numbers, problem_argument, solution_json
 from resetfree.show.report.pictures import draw_solution
 from resetfree.theory.oracle.dynamic_programming import Solution
 from resetfree.theory.oracle.fractions import solve_exactly
@@ -33,12 +33,9 @@ from resetfree.theory.oracle.linear_program import best_value, least_multiplier
 MULTIPLIER_BUDGET = 2e9  # row entries: about half a minute of Newton passes on one core
 
 
-@click.command(
-    cls=Documented,
-    examples=[
-        ("the map of the default grid: safe actions, values, multipliers", "resetfree solve grid-v0"),
-        ("a larger one, drawn to a picture", "resetfree solve pits-v0 --set n=7 --picture field.png"),
-    ],
+@command(
+    ("the map of the default grid: safe actions, values, multipliers", "resetfree solve grid-v0"),
+    ("a larger one, drawn to a picture", "resetfree solve pits-v0 --set n=7 --picture field.png"),
 )
 @problem_argument
 @click.option(
@@ -186,12 +183,9 @@ class ShownLimit:
     realised: dict[str, int]  # by player that eliminates
 
 
-@click.command(
-    cls=Documented,
-    examples=[
-        ("how few resets can be promised for all problems of the sizes of the default grid", "resetfree limit grid-v0"),
-        ("only the numbers, without running a player", "resetfree limit doors-v0 --no-run"),
-    ],
+@command(
+    ("how few resets can be promised for all problems of the sizes of the default grid", "resetfree limit grid-v0"),
+    ("only the numbers, without running a player", "resetfree limit doors-v0 --no-run"),
 )
 @problem_argument
 @click.option("--episodes", type=click.IntRange(1), default=1000, show_default=True, help="K, also of the runs.")
@@ -266,12 +260,9 @@ def _show(console: Console, shown: ShownLimit) -> None:
     console.print(table, highlight=False)
 
 
-@click.command(
-    cls=Documented,
-    examples=[
-        ("20,000 steps on the default grid", "resetfree nonepisodic grid-v0"),
-        ("with the width for which the bound is proved", "resetfree nonepisodic grid-v0 --width theory --steps 50000"),
-    ],
+@command(
+    ("20,000 steps on the default grid", "resetfree nonepisodic grid-v0"),
+    ("with the width for which the bound is proved", "resetfree nonepisodic grid-v0 --width theory --steps 50000"),
 )
 @problem_argument
 @click.option("--steps", type=int, default=20_000, show_default=True, help="Steps to live.")

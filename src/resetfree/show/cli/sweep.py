@@ -15,7 +15,7 @@ from rich.text import Text
 
 from resetfree.core.readable import low_to_high, number
 from resetfree.show.cli import common
-from resetfree.show.cli.common import FILE, FOLDER, Documented, as_json, emit, show_next
+from resetfree.show.cli.common import FILE, FOLDER, as_json, emit, show_next
 from resetfree.show.cli.progress import TrialsDisplay
 from resetfree.show.report.style import line, look, round_number, save
 from resetfree.studies.engines import Count, StudyStopped
@@ -227,12 +227,10 @@ def engine_options(function: common.F) -> common.F:
 strict_option = click.option("--strict", is_flag=True, help="Exit with status 1 if a trial failed.")
 
 
-@sweep.command(
-    cls=Documented,
-    examples=[
-        ("play every trial; the results go to sweeps/study", "resetfree sweep run study.toml"),
-        ("only say what would be played", "resetfree sweep run study.toml --dry-run"),
-    ],
+@common.command(
+    ("play every trial; the results go to sweeps/study", "resetfree sweep run study.toml"),
+    ("only say what would be played", "resetfree sweep run study.toml --dry-run"),
+    to=sweep,
 )
 @click.argument("file", type=FILE)
 @click.option("--out", type=FOLDER, help="Folder of the results; default: sweeps/FILE.")
@@ -256,12 +254,10 @@ def run(file: Path, out: Path | None, update: bool, dry_run: bool, strict: bool,
     _play(plan, folder, engine, strict, as_json)
 
 
-@sweep.command(
-    cls=Documented,
-    examples=[
-        ("how far it is", "resetfree sweep status sweeps/study"),
-        ("the same, for a program", "resetfree sweep status sweeps/study --json"),
-    ],
+@common.command(
+    ("how far it is", "resetfree sweep status sweeps/study"),
+    ("the same, for a program", "resetfree sweep status sweeps/study --json"),
+    to=sweep,
 )
 @click.argument("folder", type=FILE)
 @as_json
@@ -278,12 +274,10 @@ def status(folder: Path, as_json: bool) -> None:
     emit(data, as_json, show)
 
 
-@sweep.command(
-    cls=Documented,
-    examples=[
-        ("play what failed again", "resetfree sweep retry sweeps/study"),
-        ("from the beginning, with more time each", "resetfree sweep retry sweeps/study --afresh --time-limit 600"),
-    ],
+@common.command(
+    ("play what failed again", "resetfree sweep retry sweeps/study"),
+    ("from the beginning, with more time each", "resetfree sweep retry sweeps/study --afresh --time-limit 600"),
+    to=sweep,
 )
 @click.argument("folder", type=FILE)
 @click.option("--afresh", is_flag=True, help="Start failed trials from the beginning, instead of resuming them.")
@@ -303,12 +297,10 @@ def retry(folder: Path, afresh: bool, strict: bool, as_json: bool, **engine: Any
     _play(plan, place, engine, strict, as_json)
 
 
-@sweep.command(
-    cls=Documented,
-    examples=[
-        ("gather what is finished so far", "resetfree sweep report sweeps/study"),
-        ("the same, on one core", "resetfree sweep report sweeps/study --workers 1"),
-    ],
+@common.command(
+    ("gather what is finished so far", "resetfree sweep report sweeps/study"),
+    ("the same, on one core", "resetfree sweep report sweeps/study --workers 1"),
+    to=sweep,
 )
 @click.argument("folder", type=FILE)
 @click.option(

@@ -28,18 +28,9 @@ from resetfree.core.web import TOKEN
 from resetfree.problems.operators import Request
 from resetfree.problems.operators.channel import sentence
 from resetfree.problems.operators.http import LARGEST
+from resetfree.runs.file import runfile
 from resetfree.runs.file.newfile import read_episodes
 from resetfree.runs.file.recorded import GOALS
-from resetfree.runs.file.runfile import (
-    READ_BATCH,
-    columns_in,
-    connect,
-    damaged,
-    read_checkpoint,
-    read_spec,
-    sentences,
-    start_type,
-)
 from resetfree.runs.stuck import STUCK
 from resetfree.show.report.filming import beside, kept_scenes
 from resetfree.show.studio import limits
@@ -245,18 +236,18 @@ class Followed:
     def _read(self, first: bool) -> None:
         if self._stamp[1] > limits.FILE:
             raise RunError(f"The run file is larger than {limits.FILE:,} bytes: use the command line for it.")
-        with closing(connect(self.path, "ro")) as connection, sentences(self.path):
+        with closing(runfile.connect(self.path, "ro")) as connection, runfile.sentences(self.path):
             if first or self.scene is None:
-                spec = read_spec(connection, self.path)
+                spec = runfile.read_spec(connection, self.path)
                 if len(json.dumps(spec)) > limits.BODY:
                     raise RunError(f"The spec of the run file takes more than {limits.BODY:,} bytes, and is not shown.")
                 self.scene = scene_of(spec)
-                self._timed = set(TIMED) <= set(columns_in(connection))
-                self._has_goals, self._goals = GOALS in columns_in(connection), 0
+                self._timed = set(TIMED) <= set(runfile.columns_in(connection))
+                self._has_goals, self._goals = GOALS in runfile.columns_in(connection), 0
                 self._history = (TimedHistory if self._timed else History)(self.scene)
                 self._picture = Picture(self.scene)
                 self._starts = np.zeros_like(self._picture.visits)  # episodes that began in each state
-                self._finite = start_type(connection) == "INTEGER"
+                self._finite = runfile.start_type(connection) == "INTEGER"
                 self.k, self._checkpoint = 0, -1
             episodes, planned = read_episodes(connection, self.scene.spec, self.path), self.scene.spec["episodes"]
             if episodes != self._episodes:
@@ -271,7 +262,7 @@ class Followed:
                 self.k = self._goals = 0
             columns = ", ".join((COLUMNS, GOALS if self._has_goals else "0", *(TIMED if self._timed else ())))
             cursor = connection.execute(f"SELECT {columns} FROM rounds WHERE k > ? ORDER BY k", (self.k,))
-            while batch := cursor.fetchmany(READ_BATCH):
+            while batch := cursor.fetchmany(runfile.READ_BATCH):
                 for row in batch:
                     self._take(row)
             self.stuck, (self._requested,) = _stuck(connection), connection.execute(REQUESTED).fetchone()
@@ -285,7 +276,7 @@ class Followed:
         good = good and isinstance(steps, int) and 0 <= steps < MOST_STEPS and isinstance(goals, int) and goals >= 0
         good = good and self._clock_fits(k, *clock)
         if not good or (n is not None and not (isinstance(s1, int) and 0 <= s1 < n)):
-            raise damaged(self.path, ValueError(f"its round {self.k + 1} cannot be"))
+            raise runfile.damaged(self.path, ValueError(f"its round {self.k + 1} cannot be"))
         lam, v_r, v_c, v_c_hat, reward = (math.nan if x is None else float(x) for x in numbers)
         self._history.add(
             s1 if n is not None else 0, lam, bool(reset), v_r=v_r, v_c=v_c, v_c_hat=v_c_hat, reward=reward, steps=steps
@@ -310,7 +301,7 @@ class Followed:
         k, size = connection.execute("SELECT max(k), sum(length(arrays)) FROM checkpoints").fetchone()
         if not self._finite or not isinstance(k, int) or k == self._checkpoint or size > limits.CHECKPOINT:
             return
-        found = read_checkpoint(connection, self.path)
+        found = runfile.read_checkpoint(connection, self.path)
         if found is not None and len(self._picture.visits):
             self._picture.visits = self._starts
             arrays = {key: a for key, a in found.arrays.items() if key.startswith("primal.")}

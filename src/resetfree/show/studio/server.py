@@ -37,23 +37,12 @@ from resetfree.runs.file.ledger import read_spec_of
 from resetfree.runs.learn import load
 from resetfree.show.report import style
 from resetfree.show.report.page import PALETTE, palette
-from resetfree.show.studio import limits
+from resetfree.show.studio import limits, web
 from resetfree.show.studio.catalogue import TEMPLATES, Control, Named, Reply, catalogue, check_grid, playable
 from resetfree.show.studio.files import NAME, RunFolder, rounds_in
 from resetfree.show.studio.following import Followed, Following, pictures
 from resetfree.show.studio.frames import scene_of, sought
 from resetfree.show.studio.sessions import FrameChannel, Sessions, View, pace_of
-from resetfree.show.studio.web import (
-    ADDRESS,
-    ChildFailed,
-    Guard,
-    Protocol,
-    ReportTabs,
-    TooLarge,
-    background,
-    body_of,
-    refuse,
-)
 
 KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 CELLS = {  # on a light and on a dark page
@@ -74,7 +63,7 @@ class Studio:
         self.sessions = Sessions(self.folder)
         self.watching = 0
         self._folders: set[Path] = set()  # temporary folders of downloads
-        self._tabs = ReportTabs(self.folder.report, self._folders.add, self._remove)
+        self._tabs = web.ReportTabs(self.folder.report, self._folders.add, self._remove)
         self._channels: dict[View, FrameChannel] = {}  # of watched views
         self._opening = threading.Lock()
         self._certifying, self._claimed = asyncio.Lock(), dict[str, asyncio.Task[dict[str, Any]]]()
@@ -102,12 +91,12 @@ class Studio:
             Route("/api/film", self._download(self.folder.film, "gif")),
             Route("/api/report", self._download(self.folder.report, "html"), methods=["GET"]),
             Route("/api/report", self._open_report, methods=["POST"]),
-            Route(f"{ADDRESS}{{secret}}", self._tabs.show),
+            Route(f"{web.ADDRESS}{{secret}}", self._tabs.show),
             Route("/api/episode", self._episode),
             Route("/api/pictures", self._pictures),
         ]
         self._routes = Starlette(routes=routes, exception_handlers={404: _unknown, 405: _unknown, 500: _failed})
-        self.app = Guard(self._routes, token)
+        self.app = web.Guard(self._routes, token)
 
     def end(self) -> None:
         """In the event loop: end streams, reports and games without waiting, and start no more."""
@@ -126,7 +115,7 @@ class Studio:
 
     async def _asset(self, request: Request) -> Response:
         found = self._assets.get(request.path_params.get("name", "index.html"))
-        return refuse(404, "There is no such file.") if found is None else Response(found[0], media_type=found[1])
+        return web.refuse(404, "There is no such file.") if found is None else Response(found[0], media_type=found[1])
 
     def _runs(self) -> dict[str, Any]:
         active = self.sessions.active()
@@ -155,12 +144,12 @@ class Studio:
     async def _open_report(self, request: Request) -> Response:
         """Begin the report of a game, and name the address of the tab that shows it."""
         try:
-            given = record(Named, await body_of(request), "request")
-            await background(self.folder.lanes, given.name)
+            given = record(Named, await web.body_of(request), "request")
+            await web.background(self.folder.lanes, given.name)
         except InvalidInput as error:
-            return refuse(413 if isinstance(error, TooLarge) else 400, str(error))
+            return web.refuse(413 if isinstance(error, web.TooLarge) else 400, str(error))
         except ResetFreeError as error:
-            return refuse(400, str(error))
+            return web.refuse(400, str(error))
         return JSONResponse({"address": self._tabs.open(given.name)})
 
     async def _episode(self, request: Request) -> Response:
@@ -172,12 +161,12 @@ class Studio:
             k = sought([lane.history for lane in view.lanes], query.get("k", ""), query.get("seek", ""))
             return {"k": k, "lanes": [lane.past(k) for lane in view.lanes]}
 
-        return await _answered(background(found))
+        return await _answered(web.background(found))
 
     async def _pictures(self, request: Request) -> Response:
         """The pictures that a run keeps of itself."""
         name = request.query_params.get("name", "")
-        return await _answered(background(lambda: {"lanes": [pictures(path) for path in self.folder.lanes(name)]}))
+        return await _answered(web.background(lambda: {"lanes": [pictures(path) for path in self.folder.lanes(name)]}))
 
     def _answer(self, body: Any) -> dict[str, Any]:
         given = record(Reply, body, "request")
@@ -199,10 +188,10 @@ class Studio:
 
     async def _watch(self, request: Request) -> Response:
         if self.watching >= limits.WATCHING:
-            return refuse(503, f"At most {limits.WATCHING} pages watch at a time. Close one.")
+            return web.refuse(503, f"At most {limits.WATCHING} pages watch at a time. Close one.")
         self.watching += 1  # counted before the first await, so that simultaneous requests are too
         try:
-            view = await background(self._view, request.query_params.get("name"))
+            view = await web.background(self._view, request.query_params.get("name"))
             channel = self._channels.get(view)
             if channel is None or channel.ended:
                 channel = self._channels[view] = FrameChannel(view, lambda: self._replaced(view))
@@ -211,7 +200,7 @@ class Studio:
         except BaseException as error:
             self.watching -= 1
             if isinstance(error, ResetFreeError):
-                return refuse(400, str(error))
+                return web.refuse(400, str(error))
             raise
 
     def _left(self, channel: FrameChannel) -> None:
@@ -236,7 +225,7 @@ class Studio:
     async def _certify(self, name: str) -> dict[str, Any]:
         began = time.monotonic()
         async with self._certifying:  # one at a time, without holding a thread while waiting
-            lanes = await background(lambda: [self._claims(path) for path in self.folder.lanes(name)])
+            lanes = await web.background(lambda: [self._claims(path) for path in self.folder.lanes(name)])
         return {"lanes": lanes, "seconds": round(time.monotonic() - began, 3)}
 
     def _claims(self, path: Path) -> dict[str, Any]:
@@ -265,11 +254,11 @@ class Studio:
             name, place = request.query_params.get("name", ""), Path(tempfile.mkdtemp(prefix="resetfree-"))
             self._folders.add(place)
             try:
-                made = await background(make, name, place)
+                made = await web.background(make, name, place)
             except BaseException as error:
                 self._remove(place)
                 if isinstance(error, ResetFreeError):
-                    return refuse(error.status if isinstance(error, ChildFailed) else 400, str(error))
+                    return web.refuse(error.status if isinstance(error, web.ChildFailed) else 400, str(error))
                 raise
             how: dict[str, Any] = {"filename": f"{name}.{ending}", "background": BackgroundTask(self._remove, place)}
             return FileResponse(made, media_type="application/octet-stream", **how)
@@ -298,7 +287,7 @@ class _Stream(StreamingResponse):
 
 def _json(make: Callable[[], dict[str, Any]]) -> Any:
     async def answer(request: Request) -> Response:
-        return await _answered(background(make))
+        return await _answered(web.background(make))
 
     return answer
 
@@ -306,12 +295,12 @@ def _json(make: Callable[[], dict[str, Any]]) -> Any:
 def _posted(make: Callable[[Any], dict[str, Any]]) -> Any:
     async def answer(request: Request) -> Response:
         try:
-            body = await body_of(request)
-        except TooLarge as error:
-            return refuse(413, str(error))
+            body = await web.body_of(request)
+        except web.TooLarge as error:
+            return web.refuse(413, str(error))
         except InvalidInput as error:
-            return refuse(400, str(error))
-        return await _answered(background(make, body))
+            return web.refuse(400, str(error))
+        return await _answered(web.background(make, body))
 
     return answer
 
@@ -327,11 +316,11 @@ async def _answered(made: Awaitable[dict[str, Any]]) -> Response:
 
 
 async def _unknown(request: Request, error: Exception) -> Response:
-    return refuse(404, "There is no such address.")
+    return web.refuse(404, "There is no such address.")
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    return refuse(500, "The studio failed on this request; running games are not affected.")
+    return web.refuse(500, "The studio failed on this request; running games are not affected.")
 
 
 SWITCH = 0.001  # seconds after which a learning thread yields to the server
@@ -408,7 +397,7 @@ class Server(uvicorn.Server):
         quiet = {"log_level": "critical", "access_log": False, "server_header": False, "proxy_headers": False}
         bounds = {"backlog": 64, "timeout_keep_alive": 5, "h11_max_incomplete_event_size": 16_384}
         options: dict[str, Any] = {"ws": "none", "loop": "asyncio", "lifespan": "off", **quiet, **bounds}
-        super().__init__(uvicorn.Config(studio.app, http=Protocol, **options))
+        super().__init__(uvicorn.Config(studio.app, http=web.Protocol, **options))
         self.config.timeout_graceful_shutdown = GRACE  # type: ignore[assignment]  # used as a time to wait only
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -24,19 +24,7 @@ from resetfree.core.extras import WAIT, first_line, import_ray, joined
 from resetfree.core.interrupts import SLICE
 from resetfree.core.settings import check, check_names
 from resetfree.runs.file.ledger import Ledger
-from resetfree.studies.engines import (
-    Child,
-    Count,
-    J,
-    Job,
-    Local,
-    Outcome,
-    Outcomes,
-    Progress,
-    Runner,
-    outcomes,
-    stoppable,
-)
+from resetfree.studies import engines
 from resetfree.studies.engines.batched import InBatches, choose_batches
 from resetfree.studies.plan import Seconds, SweepPlan
 from resetfree.studies.trial import NamedTrial, SweepFolder, TrialJob
@@ -62,7 +50,7 @@ class OnRay:
     def __init__(self, cluster: Cluster, running_now: Callable[[int], object]) -> None:
         self._cluster, self._running_now = cluster, running_now
 
-    def play(self, jobs: deque[J]) -> Outcomes[J]:
+    def play(self, jobs: deque[engines.J]) -> engines.Outcomes[engines.J]:
         """Outcomes in order of completion."""
         pending = {job.id: job for job in jobs}
         losses, reached = 0, False
@@ -87,16 +75,16 @@ class OnRay:
             if pending and losses >= LOSSES:
                 where = "of this machine" if self._cluster.address is None else f"at '{self._cluster.address}'"
                 sentence = f"The Ray cluster {where} was lost {LOSSES} times in a row: {why.rstrip('.')}."
-                yield next(iter(pending.values())), Outcome("lost", sentence)
+                yield next(iter(pending.values())), engines.Outcome("lost", sentence)
 
     def close(self) -> None:
         """Nothing to close."""
 
 
 @contextmanager
-def _driver(pending: Mapping[str, Job], cluster: Cluster) -> Iterator[Child]:
+def _driver(pending: Mapping[str, engines.Job], cluster: Cluster) -> Iterator[engines.Child]:
     """The process that runs Ray; killing it ends its tasks, and a cluster that it started."""
-    child = Child(_drive, list(pending.values()), cluster)
+    child = engines.Child(_drive, list(pending.values()), cluster)
     try:
         yield child
     finally:
@@ -108,7 +96,7 @@ def _driver(pending: Mapping[str, Job], cluster: Cluster) -> Iterator[Child]:
             child.kill()
 
 
-def _messages(child: Child) -> Iterator[tuple[str, Any]]:
+def _messages(child: engines.Child) -> Iterator[tuple[str, Any]]:
     """The messages of the other process until it ends."""
     with suppress(EOFError, ConnectionError):
         while True:
@@ -119,7 +107,7 @@ def _messages(child: Child) -> Iterator[tuple[str, Any]]:
                 return
 
 
-def _drive(pipe: Connection, jobs: list[Job], cluster: Cluster) -> None:
+def _drive(pipe: Connection, jobs: list[engines.Job], cluster: Cluster) -> None:
     """The other process: submit trials to the cluster, and send back their outcomes."""
     os.dup2(2, 1)  # permanently, also for the processes that Ray starts
     signal.signal(signal.SIGINT, signal.default_int_handler)  # tasks inherit this, and are cancelled by it
@@ -131,9 +119,9 @@ def _drive(pipe: Connection, jobs: list[Job], cluster: Cluster) -> None:
         pipe.send(("refused", error))
 
 
-def _submit(ray: Any, pipe: Connection, jobs: deque[Job], limit: float | None) -> None:
+def _submit(ray: Any, pipe: Connection, jobs: deque[engines.Job], limit: float | None) -> None:
     task = ray.remote(num_cpus=1, max_retries=RETRIES)(_work)
-    running: dict[Any, Job] = {}
+    running: dict[Any, engines.Job] = {}
     own = ray.exceptions.RayTaskError, ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError
     cores, due = 0, 0.0
     while jobs or running:
@@ -162,22 +150,23 @@ def _submit(ray: Any, pipe: Connection, jobs: deque[Job], limit: float | None) -
     return None
 
 
-_beside: Local[Job] | None = None  # in a process of Ray: the process that plays trials with a time limit
+# In a process of Ray: the process that plays trials with a time limit.
+_beside: engines.Local[engines.Job] | None = None
 
 
-def _work(job: Job, limit: float | None) -> Outcome:
+def _work(job: engines.Job, limit: float | None) -> engines.Outcome:
     """One task. A trial with a time limit is played in another process, which can be killed."""
     global _beside
     if limit is None:
         return job.play(lambda: False)
     if _beside is None:
-        _beside = Local(1, limit)
+        _beside = engines.Local(1, limit)
     try:
         return next(_beside.play(deque([job])))[1]
     except KeyboardInterrupt:
         _beside.close()
         _beside = None
-        return Outcome("stopped")
+        return engines.Outcome("stopped")
 
 
 def _cancel(ray: Any, references: list[Any]) -> None:
@@ -202,8 +191,8 @@ def run_sweep(
     address: str | None = None,
     tensorboard: Path | None = None,
     time_limit: float | None = None,
-    progress: Progress | None = None,
-) -> Count:
+    progress: engines.Progress | None = None,
+) -> engines.Count:
     """Play every trial that is neither finished nor failed, and return the progress of the sweep.
 
     engine: "local" (processes), "ray", "batched" (an accelerator), or "auto": batched where that is likely faster.
@@ -227,10 +216,10 @@ def run_sweep(
         queue = deque(
             TrialJob(trial, folder.path.absolute(), tensorboard and tensorboard.absolute()) for trial in missing
         )
-        with stoppable(count, folder.path):
+        with engines.stoppable(count, folder.path):
             for runner in _engines(engine, queue, Cluster(processes, address, limit), count, report):
                 with closing(runner):
-                    for job, outcome in outcomes(runner, queue, count, folder.path):
+                    for job, outcome in engines.outcomes(runner, queue, count, folder.path):
                         _add(count, job.trial, outcome)
                         report(count)
         await_shut(plan, folder)
@@ -252,7 +241,7 @@ def await_shut(plan: SweepPlan, folder: SweepFolder) -> None:
                 time.sleep(0.05)
 
 
-def standing(plan: SweepPlan, folder: SweepFolder) -> Count:
+def standing(plan: SweepPlan, folder: SweepFolder) -> engines.Count:
     """The progress of a sweep, from its files alone."""
     count, missing = _count(plan, folder)
     count.running = sum(folder.is_held(trial.id) for trial in missing)
@@ -260,9 +249,9 @@ def standing(plan: SweepPlan, folder: SweepFolder) -> Count:
     return count
 
 
-def _count(plan: SweepPlan, folder: SweepFolder) -> tuple[Count, list[NamedTrial]]:
+def _count(plan: SweepPlan, folder: SweepFolder) -> tuple[engines.Count, list[NamedTrial]]:
     """The numbers of finished and failed trials, from the files; and the other trials."""
-    failed, count, missing = folder.failed(), Count(len(plan.trials)), []
+    failed, count, missing = folder.failed(), engines.Count(len(plan.trials)), []
     for trial in plan.trials:
         if folder.is_finished(trial.id, trial.episodes):
             count.done += 1
@@ -275,7 +264,7 @@ def _count(plan: SweepPlan, folder: SweepFolder) -> tuple[Count, list[NamedTrial
     return count, missing
 
 
-def _add(count: Count, trial: NamedTrial, outcome: Outcome) -> None:
+def _add(count: engines.Count, trial: NamedTrial, outcome: engines.Outcome) -> None:
     count.waiting -= 1
     if outcome.status == "done":
         count.add_done(trial.episodes)
@@ -286,8 +275,8 @@ def _add(count: Count, trial: NamedTrial, outcome: Outcome) -> None:
 
 
 def _engines(
-    engine: str, queue: deque[TrialJob], cluster: Cluster, count: Count, report: Progress
-) -> Iterator[Runner[TrialJob]]:
+    engine: str, queue: deque[TrialJob], cluster: Cluster, count: engines.Count, report: engines.Progress
+) -> Iterator[engines.Runner[TrialJob]]:
     """The engines to use, one after the other; each is reported in the count before it begins."""
     processes, address = cluster.processes, cluster.address
 
@@ -314,4 +303,4 @@ def _engines(
         use("local", why if engine == "auto" else "", processes)
     else:
         use("local", "requested", processes)
-    yield Local(processes, cluster.limit)
+    yield engines.Local(processes, cluster.limit)

@@ -13,7 +13,7 @@ from resetfree.game.capabilities import choose
 from resetfree.players import BASES, Method, Players, Setting, discover, make_player, own_methods
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.registry import make
-from resetfree.problems.zoo.generated import family_of
+from resetfree.problems.zoo import family_of
 from resetfree.studies.trial import with_settings
 
 
