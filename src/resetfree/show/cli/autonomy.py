@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import click
 import numpy as np
+from rich.console import Console
 from rich.table import Table
 
 from resetfree.core.certificate import plain
@@ -134,6 +135,7 @@ def write_page(page: Path, lines: Sequence[suite.Line]) -> None:
 
 
 FIRST = "tabletop-small-v0"
+WIDTH = 128  # characters that the table takes at least
 
 
 @command(
@@ -177,7 +179,7 @@ def autonomy(given: SimpleNamespace) -> None:
     emit(
         plain({"results_file": str(given.out), "trials": len(lines), "rows": [row._asdict() for row in rows]}),
         given.as_json,
-        lambda console: console.print(table_of(rows)),
+        lambda console: Console(width=max(console.width, WIDTH)).print(table_of(rows)),
     )
 
 
