@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from math import inf, isnan, nan
 from typing import Any, cast
 
@@ -24,12 +25,12 @@ from resetfree.problems.action_spaces import Box, Choices
 from resetfree.problems.contract import Description, Episode, Note, Recorded, State, intervene
 from resetfree.problems.features import FeatureMap
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.guidance import Guidance
+from resetfree.problems.guidance import GoalColumns, Guidance, columns_of
 from resetfree.problems.gym.decoding import Decoder
 from resetfree.problems.gym.events import Condition, Decide
 from resetfree.problems.gym.flattening import space_form
-from resetfree.problems.gym.goals import GO_ON, RESTART, Goals, Question
-from resetfree.problems.gym.history import HiddenState, Recent
+from resetfree.problems.gym.goals import GO_ON, RESTART, Goals, Question, goal_columns
+from resetfree.problems.gym.history import TRIED, HiddenState, Recent
 from resetfree.problems.gym.life import Life, picture
 from resetfree.problems.gym.making import Env, lift_time_limits
 from resetfree.problems.gym.model_tables import Terms, pattern
@@ -67,6 +68,7 @@ class GymProblem(SteppedProblem):
         units: Units | None = None,
         decoder: Decoder | None = None,
         limits: Limits | None = None,
+        auto_history: bool = False,
     ) -> None:
         self.env, self.name, self.horizon, self.terms = env, name, horizon, terms
         self.actions = terms.actions if isinstance(terms.actions, Box) else Choices(len(terms.actions), terms.actions)
@@ -89,6 +91,7 @@ class GymProblem(SteppedProblem):
         self.never_resets = isinstance(terms.reset_when, Condition) and not terms.reset_when.groups
         self.units, self.reward_range_known = units, units is not None
         self._range = self._quiet = units or AS_THEY_ARE  # of all rewards so far; of those that need no other note
+        self._auto_history = auto_history
         looks = self.low is not None and not isinstance(observer, Recent)
         self._hidden = HiddenState(self.actions) if looks else None
         self._is_shared = False  # whether it was said that observations share a number
@@ -118,6 +121,14 @@ class GymProblem(SteppedProblem):
         plain = self.n_states is None and self.terms.function is None and not isinstance(self._observer, Recent)
         found = getattr(self.env.unwrapped, "guidance", None) if plain else None
         return found if isinstance(found, Guidance) else None
+
+    @cached_property
+    def goal_columns(self) -> GoalColumns | None:
+        """Where states have the goal that is requested, and the one that was reached; None if they do not."""
+        if self.n_states is not None or self.terms.function is not None or isinstance(self._observer, Recent):
+            return None
+        told = self.guidance
+        return goal_columns(self.env) if told is None else columns_of(told, len(self._observer.names))
 
     @property
     def names(self) -> list[str] | None:
@@ -384,8 +395,7 @@ class GymProblem(SteppedProblem):
         if not self._far and (far := far_outside(self._observer, episode.states)):
             self._far = True
             self._note(f"'{self.name}' {far}")
-        if self._hidden is not None and (found := self._hidden.see(episode)) is not None:
-            self._note(f"'{self.name}' {found}")
+        self.review([episode])
         excess, self._excess = self._excess, 0.0
         if self.units is not None:
             nothing = not excess or not isnan(episode.original_return)
@@ -404,6 +414,38 @@ class GymProblem(SteppedProblem):
         changed = self.terms.rewards.own is not None or self.units != AS_THEY_ARE or bool(self._excess)
         self._excess = 0.0
         return replace(episode, rewards=np.array(counted), original_return=episode.original_return if changed else nan)
+
+    def _advise(self, found: str, could: bool) -> None:
+        """Say that something is hidden, and have the run go on with a history, if it can."""
+        self.advised_history = TRIED if could else 0
+        what = (
+            f"From here on its state is the last {TRIED} of both (history={TRIED}), and what was seen is learned anew"
+        )
+        if not self.advised_history:
+            what = f"In another run try history={TRIED}"
+        self._note(f"'{self.name}' {found} {what} (docs/own_environment.md).")
+
+    @property
+    def may_remember(self) -> bool:
+        """Whether the state may still become a history by itself, in the first steps."""
+        plain = self.xi is None and self.limits is None and self.goal_columns is None
+        return plain and self._auto_history and self._hidden is not None and not self._hidden.done
+
+    def review(self, episodes: Sequence[Episode]) -> None:
+        """Look at the episodes of an earlier session for a hidden state."""
+        for one in episodes:
+            could = self.may_remember
+            if self._hidden is not None and (found := self._hidden.see(one)) is not None:
+                self._advise(found, could)
+
+    def remember(self, n: int, episodes: Sequence[Episode] = ()) -> list[Episode]:
+        """Have states be the last n observations and the actions between them; the episodes so far in that form."""
+        recent = Recent(self._observer, n, self.actions)
+        self._observer, self._hidden, self.advised_history = recent, None, 0
+        self.low, self.high = recent.low, recent.high
+        found = recent.stacked(episodes)
+        self._state = found[-1].next_start if found else None
+        return found
 
     def _priced(self, value: float, found: float) -> float:
         """The reward of a step that leads to a reset, which has its own price, within [0, 1]."""

@@ -9,17 +9,20 @@ next one starts where it ended, and the transition that reaches a goal leads
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import inf
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+from gymnasium import spaces
 
-from resetfree.core.arrays import Floats
+from resetfree.core.arrays import Bools, Floats
 from resetfree.core.errors import InvalidInput, one_line
 from resetfree.core.settings import expect
+from resetfree.problems.guidance import GoalColumns
 from resetfree.problems.gym.events import Condition, Decide
+from resetfree.problems.gym.flattening import parts
 from resetfree.problems.gym.making import Env
 from resetfree.problems.gym.rewards import Unusable
 
@@ -129,3 +132,41 @@ class Goals:
         if self.after == GO_ON:
             return np.asarray(np.arange(len(first)) == arrival, dtype=np.float64)
         return self.new_task.law(env, arrival) if isinstance(self.new_task, TaskLaw) else None
+
+
+REACHED, WANTED = "achieved_goal", "desired_goal"  # keys of observations with goals
+
+
+def goal_columns(env: Env) -> GoalColumns | None:
+    """Where an observation that is a dictionary has its goals, by their usual keys; None for any other.
+
+    An environment that says what a goal pays, by `compute_reward`, says so when one counts as reached: where that pays
+    as much as reaching it exactly. Dense rewards do not say it.
+    """
+    space = env.observation_space
+    if not isinstance(space, spaces.Dict) or not {REACHED, WANTED} <= space.spaces.keys():
+        return None
+    sizes = [(part.name, int(np.prod(part.space.shape or ()))) for part in parts(space)]
+    first = dict(zip([name for name, _ in sizes], np.cumsum([0, *(size for _, size in sizes)]), strict=False))
+    size = dict(sizes)
+    if REACHED not in size or size[REACHED] != size.get(WANTED):
+        return None
+    columns = [int(first[name]) + np.arange(size[name]) for name in (REACHED, WANTED)]
+    return GoalColumns(*columns, _reached_by(env, size[WANTED]))
+
+
+def _reached_by(env: Env, size: int) -> Callable[[Floats, Floats], Bools] | None:
+    """Whether goals count as reached, by the environment's own `compute_reward` for many at once."""
+    pays = getattr(env.unwrapped, "compute_reward", None)
+
+    def reached(achieved: Floats, desired: Floats) -> Bools:
+        assert pays is not None
+        return np.asarray(pays(achieved, desired, {}) >= pays(desired, desired, {}))
+
+    probe = np.zeros((3, size))
+    probe[1:] += np.array([[1e-6], [1e6]])
+    try:
+        said = reached(probe, np.zeros((3, size)))
+    except Exception:  # the environment's own code, which may take one goal at a time
+        return None
+    return reached if said.shape == (3,) and said.tolist() == [True, True, False] else None

@@ -1,0 +1,269 @@
+"""Machines with goals in their observations: goals are relabelled in hindsight, and unreached ones are sought.
+
+Legend: see `hindsight`; n rows so far; k episodes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resetfree.core.arrays import Floats
+from resetfree.core.errors import NotCertifiable
+from resetfree.core.settings import Count, Fraction, Range
+from resetfree.core.state import require, within
+from resetfree.game.capabilities import Decision, Partner, Suited
+from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement, check_multiplier
+from resetfree.game.replay_buffer import check_pooling, empty_buffer
+from resetfree.players.neural.experience import is_refit
+from resetfree.players.neural.hindsight import (
+    GAMMA,
+    Hindsight,
+    Reach,
+    fresh_reacher,
+    frontier,
+    improved,
+    on_new_scales,
+    reach_of,
+    scales_of,
+    won_steps,
+)
+from resetfree.players.neural.networks import NetworkPolicy, NeuralState, Rate, Size, leaves_of, narrow, policy_of
+from resetfree.players.requirements import for_machines, networks_installed
+from resetfree.problems.action_spaces import Box, from_unit, to_unit
+from resetfree.problems.contract import Episode, Policy, Problem, State
+from resetfree.problems.features.scaling import Scaling
+from resetfree.problems.guidance import GoalColumns
+
+TOGETHER = 100  # gradient steps in one call of the compiled program
+LATELY = 2000  # steps whose won goals say how much there is left to explore
+SEEKING = (0.5, 0.2, 0.0)  # parts of the episodes with a goal of its own: nothing was won lately, little, enough
+LITTLE = 5  # goals won lately, up to which that is little
+LONGEST_BURST = 20  # steps of one random action
+BURSTS, BATCHES = 21, 22  # purposes of random numbers
+SOUGHT, WON, CERTAIN = range(3)
+WORDS = (
+    "exploring: no goal was won yet, so half of the episodes seek places that were rarely reached",
+    "goals are won: its own goals become rarer",
+    "goals are won often: exploring has ended",
+)
+
+
+@dataclass
+class GoalPolicy(Policy):
+    """An actor with noise and bursts of random actions, on the way to the goal in the state or to one of its own."""
+
+    actor: NetworkPolicy
+    wanted: NDArray[np.int64]  # [G] the columns of the goal in a state
+    achieved: NDArray[np.int64]  # [G]
+    aim: Floats  # [G] its own goal; nan without
+    radius: float  # within which that counts as reached: then all is random
+    bursts: Floats  # [H, A] on [-1, 1]; nan where the actor acts
+    wander: Floats  # [H, A] what is done beyond its own goal
+    noise: Floats  # [H, A] added to the actor's action
+
+    def act(self, h: int, s: State, u: Any) -> Floats:
+        """[A] the action of step h."""
+        i, s = (h - 1) % len(self.noise), np.array(s, dtype=np.float64)
+        burst = self.bursts[i]
+        if not np.isnan(self.aim).any():
+            if np.linalg.norm(s[self.achieved] - self.aim) <= self.radius:
+                burst = self.wander[i]
+            s[self.wanted] = self.aim
+        low, high = self.actor.low, self.actor.high
+        pushed = to_unit(self.actor.mode(h, s), low, high) + self.noise[i] if np.isnan(burst).any() else burst
+        return from_unit(np.clip(pushed, -1.0, 1.0), low, high)
+
+    def mode(self, h: int, s: State) -> Floats:
+        """[A] the actor's action for the goal in the state."""
+        return self.actor.mode(h, s)
+
+
+@dataclass(kw_only=True)
+class GoalState(NeuralState):
+    """All transitions, the networks that learn from them, and how far it has come."""
+
+    trained: int = 0  # rows that the networks have learned from
+    # [m, 2] round and index in WORDS of each decision
+    decisions: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 2), np.int64), metadata={"grows": (0,)})
+    columns: GoalColumns = field(metadata={"saved": False})
+
+    def check_loaded(self) -> None:
+        """Raise InvalidInput unless counters and decisions can be those of a run."""
+        require(self.trained <= self.rows.n, "networks must rest on rows that were seen")
+        require(within(self.decisions[:, 1], 0, len(WORDS)), "decisions must be known ones")
+
+    def reach(self) -> Reach:
+        """When a goal counts as reached."""
+        return reach_of(self.rows, self.rows.n, self.columns)
+
+    def won_lately(self) -> int:
+        """Goals won in the last steps."""
+        return int(won_steps(self.rows, self.rows.n)[-LATELY:].sum())
+
+    def part(self) -> float:
+        """How many of the episodes have a goal of its own."""
+        won = self.won_lately()
+        return SEEKING[2 if won > LITTLE else 1 if won else 0]
+
+    def decide(self, k: int) -> None:
+        """Record that it explores more or less than before."""
+        word = SEEKING.index(self.part())
+        if word and not len(self.decisions):
+            self.decisions = np.array([[k, SOUGHT]])
+        last = -1 if not len(self.decisions) else int(self.decisions[-1, 1])
+        if word > last:
+            self.decisions = np.concatenate([self.decisions, [[k, word]]])
+
+
+@dataclass(frozen=True)
+class GoalSearch(PrimalPlayer[GoalState]):
+    """Reaches goals that are part of the observation, sparse or not, without a reset between them.
+
+    Every transition is learned from for many goals: that which was requested, and those that were reached later. So a
+    reward is known for any goal, before any was won. While goals are won rarely, some episodes pursue a goal of its own
+    that was reached before, where little else was, and go on from there at random; then the requested goal is next.
+    A reset costs as much as a goal that is never reached.
+
+    hidden: units in each of two hidden layers.
+    learning_rate: of all networks.
+    batch: transitions in a gradient step.
+    gradient_steps: for each step of the machine.
+    begin: steps of random actions, each held for up to 20 steps, before anything is learned.
+    noise: deviation of the noise in actions.
+    bursts: part of the steps with random actions, while goals are won rarely; a quarter of it later.
+    own_goals: whether it pursues goals of its own.
+
+    >>> GoalSearch.partner().settings
+    {'C': 0.0}
+    """
+
+    name: ClassVar[str] = "goal-search"
+    vectors_only: ClassVar[bool] = True
+    action_spaces: ClassVar[tuple[type, ...]] = (Box,)
+    former_settings: ClassVar[Mapping[str, str]] = {}
+    hidden: Annotated[int, Range(1, 4096)] = 128
+    learning_rate: Rate = 1e-3
+    batch: Size = 256
+    gradient_steps: Annotated[int, Range(1, 1000)] = 1
+    begin: Count = 500
+    noise: Fraction = 0.1
+    bursts: Fraction = 0.2
+    own_goals: bool = True
+
+    def init(self, problem: Problem, episodes: int, seed: int) -> GoalState:
+        """Fresh networks; refuses states without goals, and actions that are no box."""
+        box, columns = problem.actions, problem.goal_columns
+        if problem.low is None or problem.n_states is not None or not isinstance(box, Box) or columns is None:
+            raise NotCertifiable(
+                f"The player '{self.name}' needs actions that are a Box, and observations with 'achieved_goal' and "
+                f"'desired_goal'. Got '{problem.name}' instead."
+            )
+        check_pooling(problem, self.name)
+        size, rng = len(problem.low), np.random.default_rng([seed, 1])
+        learned, form = leaves_of(self.name, lambda: fresh_reacher(size, box.size, self.hidden, rng))
+        world: dict[str, Any] = {"horizon": problem.horizon, "seed": seed, "box": box, "columns": columns}
+        return GoalState(rows=empty_buffer(problem), learned=learned, form=form, **world)
+
+    def plan(self, state: GoalState, s1: State, lam: float) -> Plan:
+        """The actor for the requested goal or one of its own, with noise."""
+        check_multiplier(lam)
+        rows, box = state.rows, state.box
+        rng = np.random.default_rng([state.seed, BURSTS, rows.n])
+        shape, part = (state.horizon, box.size), state.part() if state.trained else 1.0
+        wander = _held(shape, rng)
+        random = np.ones(len(wander), dtype=bool) if not state.trained else _often(len(wander), self._bursts(part), rng)
+        aim = np.full(len(state.columns.wanted), np.nan)
+        if state.trained and self.own_goals and rng.random() < part:
+            aim = frontier(rows, rows.n, state.columns, rng)
+        policy = GoalPolicy(
+            actor=self.greedy(state, lam),
+            wanted=state.columns.wanted,
+            achieved=state.columns.achieved,
+            aim=aim,
+            radius=state.reach().radius if rows.n else 0.0,
+            bursts=np.where(random[:, None], wander, np.nan),
+            wander=wander,
+            noise=self.noise * rng.normal(size=shape),
+        )
+        value = rows.mean_reward(max(0, rows.n - LATELY))
+        return Plan(policy, float(np.clip(value, 0.0, 1.0)) * state.horizon, state.falls())
+
+    def _bursts(self, part: float) -> float:
+        return self.bursts if part else self.bursts / 4
+
+    def greedy(self, state: GoalState, lam: float) -> NetworkPolicy:
+        """The policy for use: the actor, for the goal in the state."""
+        check_multiplier(lam)
+        tree = state.tree
+        (weight, bias), *rest = tree["actor"]
+        scaling = Scaling(tree["centre"], tree["scale"])
+        inner = weight / scaling.scale[:, None]
+        folded = ((inner, bias - scaling.centre @ inner), *rest)
+        return policy_of(folded, np.full(state.box.size, -20.0), state.box)
+
+    def update(self, state: GoalState, round: Round) -> GoalState:
+        """Keep the episode, and learn from all of them."""
+        state.rows.add(round.episode)
+        n, before = state.rows.n, state.trained
+        if n < max(2, self.begin):
+            return state
+        tree = state.tree
+        if is_refit(before, n):
+            tree = on_new_scales(tree, *scales_of(state.rows, n, state.columns))
+        memory, rng = Hindsight(state.rows, state.reach(), state.box.ends), state.random(BATCHES)
+        steps = self.gradient_steps * (len(round.episode.actions) if before else n)
+        networks = {name: part for name, part in tree.items() if name not in ("centre", "scale")}
+        for done in range(0, steps, TOGETHER):
+            batches = memory.draw((TOGETHER, self.batch), tree["centre"], tree["scale"], rng)
+            count = np.int32(min(TOGETHER, steps - done))
+            networks = improved(networks, batches, count=count, rate=narrow(self.learning_rate))
+        state.keep({**tree, **networks}, steps, self.name, "'learning_rate'")
+        state.trained = n
+        if self.own_goals:
+            state.decide(round.k)
+        return state
+
+    def absorb(self, state: GoalState, episode: Episode) -> GoalState:
+        """Add the steps of an episode of data; networks learn from them after the first round."""
+        state.rows.add(episode)
+        return state
+
+    def decisions(self, state: GoalState) -> list[Decision]:
+        """When it explored, and when it had won enough."""
+        return [Decision(int(k), WORDS[what]) for k, what in state.decisions]
+
+    @classmethod
+    def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
+        """Goals in vector states, where the extra is installed."""
+        offer = for_machines(problem, 3, "")
+        if offer is None or not isinstance(problem.actions, Box) or problem.goal_columns is None:
+            return None
+        why = "observations hold the goal that is requested and the one that was reached, so what a step pays is "
+        why += "learned for every goal; goals of its own are sought while few are won"
+        return Suited(3, why, cls.partner()) if networks_installed() else None
+
+    @classmethod
+    def partner(cls) -> Partner:
+        """A constant penalty of 0: a reset costs what a goal costs that is never reached."""
+        return Partner("constant-penalty", "realised", {"C": 0.0})
+
+    def statement(self, problem: Problem, episodes: int) -> Statement:
+        """Nothing is proved."""
+        constants: dict[str, Any] = {"hidden": self.hidden, "gamma": GAMMA}
+        return Statement(constants, False, "no theorem covers networks that are trained by gradient steps")
+
+
+def _held(shape: tuple[int, int], rng: np.random.Generator) -> Floats:
+    """[H, A] random actions on [-1, 1], each held for up to LONGEST_BURST steps."""
+    length, size = shape
+    lasts = rng.integers(1, LONGEST_BURST + 1, size=length)
+    return np.repeat(rng.uniform(-1.0, 1.0, size=(length, size)), lasts, axis=0)[:length]
+
+
+def _often(length: int, part: float, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """[H] steps in bursts, a part of them in all on average."""
+    held = _held((length, 1), rng)[:, 0]
+    return np.asarray(held < 2.0 * part - 1.0)
