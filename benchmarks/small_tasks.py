@@ -286,7 +286,7 @@ class Switch(gymnasium.Env[Any, Any]):
         return np.array([*self.at, self.on]), float(won), fell, False, {}
 
 
-TASKS: dict[str, type] = {
+TASKS: dict[str, Any] = {
     "puck": Puck, "maze": Maze, "heating": Heating, "delayed": Delayed,
     "twolink": TwoLink, "switch": Switch, "press": Press, "lane": Lane,
 }  # fmt: skip

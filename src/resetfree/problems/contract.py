@@ -240,7 +240,6 @@ class Problem(ABC):
     units: tuple[float, float] | None = (0.0, 1.0)  # rewards that are scaled to 0 and 1; None until they are learned
     after_goal: str | None = None  # what follows a goal; None if it has no goals, "" if none is stated beforehand
     advised_history: int = 0  # observations that its state should be made of from here on; 0: it stays as it is
-    may_remember: bool = False  # whether that may still come
     never_resets: bool = False  # whether it is stated that nothing that can happen is a reset
 
     @property
@@ -252,6 +251,11 @@ class Problem(ABC):
     def goal_columns(self) -> GoalColumns | None:
         """Where states have the goal that is requested, and the one that was reached; None if they do not."""
         return None
+
+    @property
+    def may_remember(self) -> bool:
+        """Whether its state may still become a history of observations, by `advised_history`."""
+        return False
 
     def remember(self, n: int, episodes: Sequence[Episode] = ()) -> list[Episode]:
         """Have states be the last n observations, where `may_remember`; the episodes so far in that form."""

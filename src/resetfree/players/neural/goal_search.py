@@ -38,16 +38,17 @@ from resetfree.problems.features.scaling import Scaling
 from resetfree.problems.guidance import GoalColumns
 
 TOGETHER = 100  # gradient steps in one call of the compiled program
-LATELY = 2000  # steps whose won goals say how much there is left to explore
-SEEKING = (0.5, 0.2, 0.0)  # parts of the episodes with a goal of its own: nothing was won lately, little, enough
-LITTLE = 5  # goals won lately, up to which that is little
+LATELY, OFTEN = 2000, 20  # steps, and goals won in them, that end the exploring as far as the record is concerned
+SINCE = (100, 300)  # steps since a goal was won, after which it explores, and explores more
+SEEKING = (0.0, 0.2, 0.5)  # parts of the episodes with a goal of its own
+WANDERING = (0.0, 0.1, 0.3)  # and of those that are all random
 LONGEST_BURST = 20  # steps of one random action
 BURSTS, BATCHES = 21, 22  # purposes of random numbers
 SOUGHT, WON, CERTAIN = range(3)
 WORDS = (
-    "exploring: no goal was won yet, so half of the episodes seek places that were rarely reached",
-    "goals are won: its own goals become rarer",
-    "goals are won often: exploring has ended",
+    "exploring: no goal was won yet, so it seeks places that were rarely reached, and goes on from there at random",
+    "goals are won: it explores where the next one takes long",
+    "goals are won often: it explores little from here on",
 )
 
 
@@ -74,7 +75,7 @@ class GoalPolicy(Policy):
             s[self.wanted] = self.aim
         low, high = self.actor.low, self.actor.high
         pushed = to_unit(self.actor.mode(h, s), low, high) + self.noise[i] if np.isnan(burst).any() else burst
-        return from_unit(np.clip(pushed, -1.0, 1.0), low, high)
+        return np.asarray(from_unit(np.clip(pushed, -1.0, 1.0), low, high))
 
     def mode(self, h: int, s: State) -> Floats:
         """[A] the actor's action for the goal in the state."""
@@ -103,18 +104,17 @@ class GoalState(NeuralState):
         """Goals won in the last steps."""
         return int(won_steps(self.rows, self.rows.n)[-LATELY:].sum())
 
-    def part(self) -> float:
-        """How many of the episodes have a goal of its own."""
-        won = self.won_lately()
-        return SEEKING[2 if won > LITTLE else 1 if won else 0]
+    def level(self) -> int:
+        """How much it explores: an index of SEEKING."""
+        won = np.flatnonzero(won_steps(self.rows, self.rows.n))
+        since = self.rows.n - int(won[-1]) if len(won) else self.rows.n
+        return int(np.searchsorted(SINCE, since)) if len(won) else 2
 
     def decide(self, k: int) -> None:
-        """Record that it explores more or less than before."""
-        word = SEEKING.index(self.part())
-        if word and not len(self.decisions):
-            self.decisions = np.array([[k, SOUGHT]])
-        last = -1 if not len(self.decisions) else int(self.decisions[-1, 1])
-        if word > last:
+        """Record that it explores, that goals are won, and that they are won often."""
+        won = self.won_lately()
+        word = CERTAIN if won >= OFTEN else WON if won else SOUGHT
+        if not len(self.decisions) or word > self.decisions[-1, 1]:
             self.decisions = np.concatenate([self.decisions, [[k, word]]])
 
 
@@ -123,8 +123,8 @@ class GoalSearch(PrimalPlayer[GoalState]):
     """Reaches goals that are part of the observation, sparse or not, without a reset between them.
 
     Every transition is learned from for many goals: that which was requested, and those that were reached later. So a
-    reward is known for any goal, before any was won. While goals are won rarely, some episodes pursue a goal of its own
-    that was reached before, where little else was, and go on from there at random; then the requested goal is next.
+    reward is known for any goal, before any was won. Where a goal is not won for long, some episodes pursue a goal of
+    its own that was reached before, where little else was, and go on from there at random, and some are all random.
     A reset costs as much as a goal that is never reached.
 
     hidden: units in each of two hidden layers.
@@ -134,7 +134,7 @@ class GoalSearch(PrimalPlayer[GoalState]):
     begin: steps of random actions, each held for up to 20 steps, before anything is learned.
     noise: deviation of the noise in actions.
     bursts: part of the steps with random actions, while goals are won rarely; a quarter of it later.
-    own_goals: whether it pursues goals of its own.
+    own_goals: whether it pursues goals of its own, and wanders, where the requested one is not reached for long.
 
     >>> GoalSearch.partner().settings
     {'C': 0.0}
@@ -172,11 +172,12 @@ class GoalSearch(PrimalPlayer[GoalState]):
         check_multiplier(lam)
         rows, box = state.rows, state.box
         rng = np.random.default_rng([state.seed, BURSTS, rows.n])
-        shape, part = (state.horizon, box.size), state.part() if state.trained else 1.0
-        wander = _held(shape, rng)
-        random = np.ones(len(wander), dtype=bool) if not state.trained else _often(len(wander), self._bursts(part), rng)
-        aim = np.full(len(state.columns.wanted), np.nan)
-        if state.trained and self.own_goals and rng.random() < part:
+        shape, level, draw = (state.horizon, box.size), state.level() if self.own_goals else 0, rng.random()
+        wander, aim = _held(shape, rng), np.full(len(state.columns.wanted), np.nan)
+        random = _often(len(wander), self.bursts if level else self.bursts / 4, rng)
+        if not state.trained or draw < WANDERING[level]:
+            random[:] = True
+        elif draw < WANDERING[level] + SEEKING[level]:
             aim = frontier(rows, rows.n, state.columns, rng)
         policy = GoalPolicy(
             actor=self.greedy(state, lam),
@@ -190,9 +191,6 @@ class GoalSearch(PrimalPlayer[GoalState]):
         )
         value = rows.mean_reward(max(0, rows.n - LATELY))
         return Plan(policy, float(np.clip(value, 0.0, 1.0)) * state.horizon, state.falls())
-
-    def _bursts(self, part: float) -> float:
-        return self.bursts if part else self.bursts / 4
 
     def greedy(self, state: GoalState, lam: float) -> NetworkPolicy:
         """The policy for use: the actor, for the goal in the state."""

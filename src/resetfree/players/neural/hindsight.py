@@ -39,7 +39,7 @@ WON = 5  # goals won from which on they say how near is near enough
 LEAST_SCALE = 1e-3  # of a number that hardly moves
 GAMMA = 0.99
 TAU = 0.005  # share by which targets follow
-PUSH = 1e-3  # weight of the squared push before tanh, lest actions stay at the ends of the box
+PUSH = 1e-2  # weight of the squared push before tanh, lest actions stay at the ends of the box
 
 
 class Reach(NamedTuple):
@@ -53,7 +53,7 @@ class Reach(NamedTuple):
         """[...] whether states [..., D] have reached goals [..., G]."""
         reached = states[..., self.columns.achieved]
         if self.columns.reached is not None:
-            flat = self.columns.reached(reached.reshape(-1, goals.shape[-1]), goals.reshape(-1, goals.shape[-1]))
+            flat: Any = self.columns.reached(reached.reshape(-1, goals.shape[-1]), goals.reshape(-1, goals.shape[-1]))
             return np.asarray(flat).reshape(reached.shape[:-1])
         return np.asarray(np.linalg.norm(reached - goals, axis=-1) <= self.radius)
 

@@ -151,8 +151,8 @@ def goal_columns(env: Env) -> GoalColumns | None:
     size = dict(sizes)
     if REACHED not in size or size[REACHED] != size.get(WANTED):
         return None
-    columns = [int(first[name]) + np.arange(size[name]) for name in (REACHED, WANTED)]
-    return GoalColumns(*columns, _reached_by(env, size[WANTED]))
+    achieved, wanted = (int(first[name]) + np.arange(size[name]) for name in (REACHED, WANTED))
+    return GoalColumns(achieved, wanted, _reached_by(env, size[WANTED]))
 
 
 def _reached_by(env: Env, size: int) -> Callable[[Floats, Floats], Bools] | None:
