@@ -147,7 +147,7 @@ class GoalSearch(PrimalPlayer[GoalState]):
     hidden: Annotated[int, Range(1, 4096)] = 128
     learning_rate: Rate = 1e-3
     batch: Size = 256
-    gradient_steps: Annotated[int, Range(1, 1000)] = 1
+    gradient_steps: Annotated[int, Range(1, 1000)] = 2
     begin: Count = 500
     noise: Fraction = 0.1
     bursts: Fraction = 0.2

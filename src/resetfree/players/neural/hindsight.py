@@ -6,8 +6,8 @@ in the same life; two critics with slow targets; values cut to what is possible.
 means up to SPAN steps, over the ends of episodes.
 
 Legend: s [D] a state; g [G] the goal in it, at columns `wanted`; its columns `achieved` say which goal it has reached;
-z = (s - centre) / scale. A step costs 1 - gamma until the goal is reached, a reset as much as never reaching it:
-    Q(z, a) = -(1 - gamma) (hit ? 0 : 1) + gamma (ends ? 0 : min Q'(z', a')),   in [-1, 0].
+z = (s - centre) / scale. A step costs c (1 - gamma) until the goal is reached, a reset c, as much as never reaching it:
+    Q(z, a) = -c (1 - gamma) (hit ? 0 : 1) + gamma (ends ? 0 : min Q'(z', a')),   in [-c, 0].
 """
 
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -39,7 +39,8 @@ WON = 5  # goals won from which on they say how near is near enough
 LEAST_SCALE = 1e-3  # of a number that hardly moves
 GAMMA = 0.99
 TAU = 0.005  # share by which targets follow
-PUSH = 1e-2  # weight of the squared push before tanh, lest actions stay at the ends of the box
+WORST = -10.0  # value of never reaching a goal: a step costs 1 - GAMMA of it
+PUSH, FAR_PUSH = 1e-2, 1.5  # weight of the squared push before tanh beyond this, lest actions stay at the ends
 
 
 class Reach(NamedTuple):
@@ -53,8 +54,9 @@ class Reach(NamedTuple):
         """[...] whether states [..., D] have reached goals [..., G]."""
         reached = states[..., self.columns.achieved]
         if self.columns.reached is not None:
-            flat: Any = self.columns.reached(reached.reshape(-1, goals.shape[-1]), goals.reshape(-1, goals.shape[-1]))
-            return np.asarray(flat).reshape(reached.shape[:-1])
+            size = goals.shape[-1]
+            flat = self.columns.reached(reached.reshape(-1, size), goals.reshape(-1, size))
+            return np.asarray(flat.reshape(reached.shape[:-1]), dtype=np.bool_)
         return np.asarray(np.linalg.norm(reached - goals, axis=-1) <= self.radius)
 
 
@@ -125,7 +127,7 @@ class Hindsight:
         return Minibatch(
             state=narrow((before - centre) / scale),
             action=narrow(to_unit(rows.action[index], *self._ends)),
-            reward=narrow(-cost),
+            reward=narrow(WORST * cost),
             next_state=narrow((after - centre) / scale),
             terminated=narrow(fell | (hit & (not reach.stays))),
         )
@@ -176,7 +178,7 @@ def improved(tree: Tree, batches: Minibatch, *, count: Any, rate: Any) -> Tree:
     def one(i: Any, tree: Tree) -> Tree:
         batch = jax.tree.map(lambda field: field[i], batches)
         later = valued(tree["late_critics"], batch.next_state, jnp.tanh(acted(tree["late_actor"], batch.next_state)))
-        goal = batch.reward + GAMMA * (1.0 - batch.terminated) * jnp.clip(later.min(axis=0), -1.0, 0.0)
+        goal = batch.reward + GAMMA * (1.0 - batch.terminated) * jnp.clip(later.min(axis=0), WORST, 0.0)
         new, steps = dict(tree), dict(tree["steps"])
 
         def descend(name: str, loss: Any) -> None:
@@ -187,7 +189,8 @@ def improved(tree: Tree, batches: Minibatch, *, count: Any, rate: Any) -> Tree:
 
         def loss(actor: Layers) -> Any:
             push = acted(actor, batch.state)
-            return (PUSH * push**2).mean() - valued(new["critics"], batch.state, jnp.tanh(push)).min(axis=0).mean()
+            far = jax.nn.relu(jnp.abs(push) - FAR_PUSH)
+            return (PUSH * far**2).mean() - valued(new["critics"], batch.state, jnp.tanh(push)).min(axis=0).mean()
 
         descend("actor", loss)
         for name in ("actor", "critics"):
