@@ -22,12 +22,14 @@ from resetfree.players.neural.hindsight import (
     GAMMA,
     Hindsight,
     Reach,
+    Ways,
     fresh_reacher,
     frontier,
     improved,
     on_new_scales,
     reach_of,
     scales_of,
+    ways_of,
     won_steps,
 )
 from resetfree.players.neural.networks import NetworkPolicy, NeuralState, Rate, Size, leaves_of, narrow, policy_of
@@ -42,6 +44,7 @@ LATELY, OFTEN = 2000, 20  # steps, and goals won in them, that end the exploring
 SINCE = (100, 300)  # steps since a goal was won, after which it explores, and explores more
 SEEKING = (0.0, 0.2, 0.5)  # parts of the episodes with a goal of its own
 WANDERING = (0.0, 0.1, 0.3)  # and of those that are all random
+FOLLOWING = (0.0, 0.3, 0.6)  # and of the others that go by known ways
 LONGEST_BURST = 20  # steps of one random action
 BURSTS, BATCHES = 21, 22  # purposes of random numbers
 SOUGHT, WON, CERTAIN = range(3)
@@ -64,6 +67,7 @@ class GoalPolicy(Policy):
     bursts: Floats  # [H, A] on [-1, 1]; nan where the actor acts
     wander: Floats  # [H, A] what is done beyond its own goal
     noise: Floats  # [H, A] added to the actor's action
+    ways: Ways | None = None  # known ways, by which it heads for one place after another; None: straight for the goal
 
     def act(self, h: int, s: State, u: Any) -> Floats:
         """[A] the action of step h."""
@@ -73,6 +77,8 @@ class GoalPolicy(Policy):
             if np.linalg.norm(s[self.achieved] - self.aim) <= self.radius:
                 burst = self.wander[i]
             s[self.wanted] = self.aim
+        if self.ways is not None:
+            s[self.wanted] = self.ways.toward(s[self.achieved], s[self.wanted])
         low, high = self.actor.low, self.actor.high
         pushed = to_unit(self.actor.mode(h, s), low, high) + self.noise[i] if np.isnan(burst).any() else burst
         return np.asarray(from_unit(np.clip(pushed, -1.0, 1.0), low, high))
@@ -124,8 +130,8 @@ class GoalSearch(PrimalPlayer[GoalState]):
 
     Every transition is learned from for many goals: that which was requested, and those that were reached later. So a
     reward is known for any goal, before any was won. Where a goal is not won for long, some episodes pursue a goal of
-    its own that was reached before, where little else was, and go on from there at random, and some are all random.
-    A reset costs as much as a goal that is never reached.
+    its own that was reached before, where little else was, and go on from there at random. Some are all random, and
+    some go by known ways: from place to place, as one led to another before, around what lies between. A reset costs as much as a goal that is never reached.
 
     hidden: units in each of two hidden layers.
     learning_rate: of all networks.
@@ -179,6 +185,7 @@ class GoalSearch(PrimalPlayer[GoalState]):
             random[:] = True
         elif draw < WANDERING[level] + SEEKING[level]:
             aim = frontier(rows, rows.n, state.columns, rng)
+        follows = state.trained > 0 and rng.random() < FOLLOWING[level]
         policy = GoalPolicy(
             actor=self.greedy(state, lam),
             wanted=state.columns.wanted,
@@ -188,6 +195,7 @@ class GoalSearch(PrimalPlayer[GoalState]):
             bursts=np.where(random[:, None], wander, np.nan),
             wander=wander,
             noise=self.noise * rng.normal(size=shape),
+            ways=ways_of(rows, rows.n, state.columns, rng) if follows else None,
         )
         value = rows.mean_reward(max(0, rows.n - LATELY))
         return Plan(policy, float(np.clip(value, 0.0, 1.0)) * state.horizon, state.falls())

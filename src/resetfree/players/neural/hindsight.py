@@ -10,10 +10,14 @@ z = (s - centre) / scale. A step costs c (1 - gamma) until the goal is reached, 
     Q(z, a) = -c (1 - gamma) (hit ? 0 : 1) + gamma (ends ? 0 : min Q'(z', a')),   in [-c, 0].
 """
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse.csgraph import dijkstra
+from scipy.spatial import cKDTree
 
 from resetfree.core.arrays import Bools, Floats
 from resetfree.core.extras import Deferred, jitted
@@ -36,6 +40,7 @@ NEAR = 0.1  # of the median distance between states and goals: radius of a goal 
 MOVED = 0.01  # of the radius, by which what is reached must change in a step to count as moving
 MOVING = 0.5  # part of a batch from before such steps: elsewhere a goal of later is reached already
 WON = 5  # goals won from which on they say how near is near enough
+PLACES, HOPS = 150, 4  # of ways between places, and how many of these to look ahead
 LEAST_SCALE = 1e-3  # of a number that hardly moves
 GAMMA = 0.99
 TAU = 0.005  # share by which targets follow
@@ -207,3 +212,48 @@ def frontier(rows: ReplayBuffer, n: int, columns: GoalColumns, rng: np.random.Ge
     scale = np.maximum(others.std(axis=0), 1e-12)
     away: NDArray[Any] = np.linalg.norm((few[:, None] - others[None]) / scale, axis=2)
     return np.asarray(few[np.sort(away, axis=1)[:, 10].argmax()])
+
+
+@dataclass
+class Ways:
+    """Places that were reached, and how one led to another: which to head for on the way to a goal farther off."""
+
+    places: Floats  # [K, G]
+    costs: Floats  # [K, K] the distance of a step from one to another that was made; 0: none was
+
+    def toward(self, at: Floats, goal: Floats) -> Floats:
+        """[G] the place a few steps of the shortest way from `at` to `goal`; the goal itself where none is known."""
+        key = goal.tobytes()
+        if key not in self._next:
+            last = self._nearest(goal)
+            self._next[key] = last, dijkstra(self.costs.T, indices=last, return_predecessors=True)[1]
+        (last, follows), node = self._next[key], self._nearest(at)
+        for _ in range(HOPS):
+            if node == last or follows[node] < 0:
+                return goal
+            node = int(follows[node])
+        return np.asarray(self.places[node])
+
+    def _nearest(self, at: Floats) -> int:
+        return int(((self.places - at) ** 2).sum(axis=1).argmin())
+
+    @cached_property
+    def _next(self) -> dict[bytes, tuple[int, NDArray[np.int32]]]:
+        """Of each goal so far: the place nearest to it, and which place follows each on the way there."""
+        return {}
+
+
+def ways_of(rows: ReplayBuffer, n: int, columns: GoalColumns, rng: np.random.Generator) -> Ways:
+    """The ways between places of the first n rows: far apart from each other, and as many as PLACES."""
+    reached = rows.state[:n][:, columns.achieved]
+    some = reached[rng.integers(n, size=2000)]
+    places, away = [some[0]], np.full(len(some), np.inf)
+    for _ in range(PLACES - 1):
+        away = np.minimum(away, ((some - places[-1]) ** 2).sum(axis=1))
+        places.append(some[int(away.argmax())])
+    nodes = np.unique(np.array(places), axis=0)
+    nearest = cKDTree(nodes).query(reached)[1]
+    led = np.flatnonzero(~rows.terminated[: n - 1] & (nearest[1:] != nearest[:-1]))
+    costs, pairs = np.zeros((len(nodes), len(nodes))), (nearest[led], nearest[led + 1])
+    costs[pairs] = np.linalg.norm(nodes[pairs[0]] - nodes[pairs[1]], axis=1)
+    return Ways(nodes, costs)
