@@ -22,10 +22,12 @@ from resetfree.players.neural.hindsight import (
     GAMMA,
     Hindsight,
     Reach,
+    Return,
     Ways,
     fresh_reacher,
     frontier,
     improved,
+    last_touch,
     on_new_scales,
     reach_of,
     scales_of,
@@ -45,7 +47,9 @@ SINCE = (100, 300)  # steps since a goal was won, after which it explores, and e
 SEEKING = (0.0, 0.2, 0.5)  # parts of the episodes with a goal of its own
 WANDERING = (0.0, 0.1, 0.3)  # and of those that are all random
 FOLLOWING = (0.0, 0.3, 0.6)  # and of the others that go by known ways
-LONGEST_BURST = 20  # steps of one random action
+RETURNING = (0.0, 0.1, 0.5)  # and of those that return to where what is reached moved last, if that is rare
+LONGEST_BURST, SHORT = 20, 4  # steps of one random action, and around there
+TURN = 20  # steps to return and try
 BURSTS, BATCHES = 21, 22  # purposes of random numbers
 SOUGHT, WON, CERTAIN = range(3)
 WORDS = (
@@ -67,12 +71,15 @@ class GoalPolicy(Policy):
     bursts: Floats  # [H, A] on [-1, 1]; nan where the actor acts
     wander: Floats  # [H, A] what is done beyond its own goal
     noise: Floats  # [H, A] added to the actor's action
+    back: Return | None = None  # to where what is reached moved last: half of each TURN, the other half is random
     ways: Ways | None = None  # known ways, by which it heads for one place after another; None: straight for the goal
 
     def act(self, h: int, s: State, u: Any) -> Floats:
         """[A] the action of step h."""
         i, s = (h - 1) % len(self.noise), np.array(s, dtype=np.float64)
         burst = self.bursts[i]
+        if self.back is not None:
+            burst = self.back.push(s) if i % TURN < TURN // 2 else self.wander[i]
         if not np.isnan(self.aim).any():
             if np.linalg.norm(s[self.achieved] - self.aim) <= self.radius:
                 burst = self.wander[i]
@@ -131,7 +138,9 @@ class GoalSearch(PrimalPlayer[GoalState]):
     Every transition is learned from for many goals: that which was requested, and those that were reached later. So a
     reward is known for any goal, before any was won. Where a goal is not won for long, some episodes pursue a goal of
     its own that was reached before, where little else was, and go on from there at random. Some are all random, and
-    some go by known ways: from place to place, as one led to another before, around what lies between. A reset costs as much as a goal that is never reached.
+    some go by known ways: from place to place, as one led to another before, around what lies between. Where what is
+    reached rarely moves, as a puck that must be touched, some return to where it moved last, and try around there.
+    A reset costs as much as a goal that is never reached.
 
     hidden: units in each of two hidden layers.
     learning_rate: of all networks.
@@ -185,6 +194,10 @@ class GoalSearch(PrimalPlayer[GoalState]):
             random[:] = True
         elif draw < WANDERING[level] + SEEKING[level]:
             aim = frontier(rows, rows.n, state.columns, rng)
+        back = None
+        if state.trained and rng.random() < RETURNING[level]:
+            back = last_touch(rows, rows.n, state.reach(), box.ends)
+            wander = wander if back is None else _held(shape, rng, SHORT)
         follows = state.trained > 0 and rng.random() < FOLLOWING[level]
         policy = GoalPolicy(
             actor=self.greedy(state, lam),
@@ -195,6 +208,7 @@ class GoalSearch(PrimalPlayer[GoalState]):
             bursts=np.where(random[:, None], wander, np.nan),
             wander=wander,
             noise=self.noise * rng.normal(size=shape),
+            back=back,
             ways=ways_of(rows, rows.n, state.columns, rng) if follows else None,
         )
         value = rows.mean_reward(max(0, rows.n - LATELY))
@@ -262,10 +276,10 @@ class GoalSearch(PrimalPlayer[GoalState]):
         return Statement(constants, False, "no theorem covers networks that are trained by gradient steps")
 
 
-def _held(shape: tuple[int, int], rng: np.random.Generator) -> Floats:
-    """[H, A] random actions on [-1, 1], each held for up to LONGEST_BURST steps."""
+def _held(shape: tuple[int, int], rng: np.random.Generator, longest: int = LONGEST_BURST) -> Floats:
+    """[H, A] random actions on [-1, 1], each held for a few steps."""
     length, size = shape
-    lasts = rng.integers(1, LONGEST_BURST + 1, size=length)
+    lasts = rng.integers(1, longest + 1, size=length)
     return np.repeat(rng.uniform(-1.0, 1.0, size=(length, size)), lasts, axis=0)[:length]
 
 

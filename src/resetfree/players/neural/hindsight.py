@@ -38,9 +38,12 @@ LATER, ANY = 0.6, 0.2  # parts of a batch whose goal was reached later, or at an
 SPAN = 100  # steps within which a goal counts as reached later
 NEAR = 0.1  # of the median distance between states and goals: radius of a goal while none was won
 MOVED = 0.01  # of the radius, by which what is reached must change in a step to count as moving
+SOON = 30  # steps before such steps
 MOVING = 0.5  # part of a batch from before such steps: elsewhere a goal of later is reached already
 WON = 5  # goals won from which on they say how near is near enough
 PLACES, HOPS = 150, 4  # of ways between places, and how many of these to look ahead
+TOUCHED = 0.2  # part of the steps that move what is reached, below which something must be touched for it
+LINEAR = 2000  # latest steps that a linear model is fitted to
 LEAST_SCALE = 1e-3  # of a number that hardly moves
 GAMMA = 0.99
 TAU = 0.005  # share by which targets follow
@@ -106,9 +109,8 @@ class Hindsight:
         self._taken, self._won = np.flatnonzero(rows.taken(rows.n)), won_steps(rows, rows.n)
         fell = np.flatnonzero(rows.terminated[: rows.n])
         self._last = np.append(fell, rows.n - 1)[np.searchsorted(fell, np.arange(rows.n))]  # of each row's life
-        moved = np.linalg.norm(np.diff(rows.state[: rows.n][:, reach.columns.achieved], axis=0), axis=1)
-        count = np.concatenate([[0], np.cumsum(moved > MOVED * reach.radius), [0]])
-        until = np.minimum(self._taken + SPAN, self._last[self._taken])
+        count = np.append(0, np.cumsum(moving_rows(rows, rows.n, reach)))
+        until = np.minimum(self._taken + SOON, self._last[self._taken])
         moves = self._taken[count[until] > count[self._taken]]  # what is reached changes after these
         self._moving = moves if len(moves) else self._taken
 
@@ -257,3 +259,40 @@ def ways_of(rows: ReplayBuffer, n: int, columns: GoalColumns, rng: np.random.Gen
     costs, pairs = np.zeros((len(nodes), len(nodes))), (nearest[led], nearest[led + 1])
     costs[pairs] = np.linalg.norm(nodes[pairs[0]] - nodes[pairs[1]], axis=1)
     return Ways(nodes, costs)
+
+
+@dataclass
+class Return:
+    """The way back to a state by a linear model of a step, s' = s + drift (s, 1) + what an action does."""
+
+    target: Floats  # [D]
+    gain: Floats  # [A, D] the action on [-1, 1] for a change of the state
+    drift: Floats  # [D, D + 1] the change without any
+
+    def push(self, s: Floats) -> Floats:
+        """[A] the action that leads nearest to the target in one step."""
+        return np.asarray(np.clip(self.gain @ (self.target - s - self.drift @ np.append(s, 1.0)), -1.0, 1.0))
+
+
+def moving_rows(rows: ReplayBuffer, n: int, reach: Reach) -> Bools:
+    """[n] the steps in which what is reached changes."""
+    moved = np.linalg.norm(np.diff(rows.state[:n][:, reach.columns.achieved], axis=0), axis=1)
+    return np.append(moved > MOVED * reach.radius, False) & rows.taken(n)
+
+
+def last_touch(rows: ReplayBuffer, n: int, reach: Reach, ends: tuple[Floats, Floats]) -> Return | None:
+    """Back to where what is reached moved last, if it rarely does: something must be touched for it. Else None."""
+    moving = np.flatnonzero(moving_rows(rows, n, reach))
+    if not len(moving) or len(moving) > TOUCHED * n:
+        return None
+    taken = np.flatnonzero(rows.taken(n))[-LINEAR:]
+    s, a = rows.state[taken], to_unit(rows.action[taken], *ends)
+    inputs = np.concatenate([s, np.ones((len(s), 1)), a], axis=1)
+    ridge = 1e-6 * len(s) * np.eye(inputs.shape[1])
+    fit = np.linalg.solve(inputs.T @ inputs + ridge, inputs.T @ (rows.state[taken + 1] - s)).T  # [D, D + 1 + A]
+    size = s.shape[1]
+    weight = 1.0 / np.maximum(rows.state[:n].std(axis=0), LEAST_SCALE)
+    weight[reach.columns.achieved] = weight[reach.columns.wanted] = 0.0
+    by = weight[:, None] * fit[:, size + 1 :]
+    gain = np.linalg.solve(by.T @ by + 1e-9 * np.eye(by.shape[1]), by.T * weight)
+    return Return(rows.state[moving[-1] + 1].copy(), gain, fit[:, : size + 1])
