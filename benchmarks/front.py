@@ -18,12 +18,12 @@ from typing import NamedTuple
 from resetfree.problems.zoo.generated import family_of
 from resetfree.show.cli.bench_pages import draw_pareto
 from resetfree.show.report.comparison import span, verdict
-from resetfree.studies.suites.suite import Case, Instance, instance, methods
+from resetfree.studies.suites import Case, Instance, instance, methods
 from resetfree.studies.suites.suite_runner import Entry, PlayedEntry, compare
 from resetfree.studies.suites.trials import Measured, MethodPlayers, ground, run_trial
 from resetfree.studies.trial import Trial
 
-# Widths are those that docs/results_full.md found; generated problems are played with the smallest.
+# Widths are those that docs/results/full.md found; generated problems are played with the smallest.
 DOORS = {"auto": 0.0, "fixed penalty B": 0.02, "fixed penalty 4B": 0.05}
 DRIFT = {
     "auto": 0.0,

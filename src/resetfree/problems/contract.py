@@ -26,10 +26,9 @@ from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput, one_line
 from resetfree.core.settings import check, expect
 from resetfree.problems.action_spaces import ActionSpace, Choices, PairFeatures
-from resetfree.problems.factors import Factors
 from resetfree.problems.features import FeatureMap
-from resetfree.problems.guidance import GoalColumns, Guidance
-from resetfree.problems.limits import Limits
+from resetfree.problems.knowledge import Factors, GoalColumns, Guidance
+from resetfree.problems.limits import ActionLimits, Limits
 from resetfree.problems.operators.channel import Operator, Request
 
 # The sizes that identify a problem.
@@ -156,7 +155,8 @@ class Intervention:
     """One reset that an operator performed."""
 
     k: int  # episodes played before it (0 until the run fills it in)
-    # "start" (of a run), "reset" (a reset state was entered), "resume" (it was interrupted) or "stuck" (it stood still)
+    # "start" (of a run), "reset" (a reset state was entered), "resume" (it was interrupted) or "stuck" (it stood still,
+    # or its player requested help)
     why: str
     detail: str  # the environment's and the operator's description
     who: str  # name of the operator
@@ -231,6 +231,7 @@ class Problem(ABC):
     low: Floats | None = None  # [D] bounds of vector states; may be infinite
     high: Floats | None = None
     limits: Limits | None = None  # beyond which states are known to be reset states
+    action_limits: ActionLimits | None = None  # by how much actions may change in a step
     _model: Any = None  # a FiniteMDP, if known: for oracles (`finite.mdp.model_behind`), never for learners
     _continuum: Any = None  # a model on a continuum, if known: for oracles (`continuum.continuum_behind`)
     # Whether the environment has a state that no checkpoint can restore: a run then starts and resumes with a reset.
@@ -372,12 +373,7 @@ class Problem(ABC):
 
 
 def simulate(
-    problem: Problem,
-    policy: Any,
-    episodes: int,
-    *,
-    seed: int | np.random.SeedSequence = 0,
-    starts: Starts = "adaptive",
+    problem: Problem, policy: Any, episodes: int, *, seed: int | np.random.SeedSequence = 0, starts: Starts = "adaptive"
 ) -> Iterator[Episode]:
     """Play one policy for many episodes under the reset-free protocol; everything random comes from one seed.
 

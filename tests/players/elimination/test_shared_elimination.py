@@ -9,17 +9,17 @@ from tests.players.elimination.test_elimination_bound import small
 from tests.players.elimination.test_support_elimination import resets_of
 
 import resetfree as rf
-from resetfree.players.dual.penalties import ConstantPenalty
-from resetfree.players.elimination.shared_elimination import (
+from resetfree.players.dual.one_multiplier import ConstantPenalty
+from resetfree.players.elimination.support_elimination import (
     DOUBT,
     Falls,
     SharedElimination,
     SharedState,
+    SupportElimination,
     preferred_sets,
     suspected,
     twin_edges,
 )
-from resetfree.players.elimination.support_elimination import SupportElimination
 from resetfree.problems.finite.composed import with_contexts
 
 FREE = ConstantPenalty(C=0.0)
@@ -129,12 +129,6 @@ def test_no_path_exceeds_the_bound(kind: str) -> None:
         assert not [c.claim for c in own.certificates() if c.status == "proved" and not c.holds]
         seen.update(reset=resets > 0)
     assert seen["reset"] >= 3
-
-
-def test_danger_is_learned_once_for_all_steps() -> None:
-    few, many = (realised("doors-v0", player, 100) for player in (SharedElimination(), SupportElimination()))
-    assert many == [28] * 3
-    assert max(few) <= 8  # four, and tests
 
 
 def test_without_twins_it_is_support_elimination() -> None:

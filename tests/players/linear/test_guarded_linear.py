@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from tests.players.elimination.test_elimination_bound import KINDS, small
 
 import resetfree as rf
-from resetfree.players.dual.penalties import ConstantPenalty
-from resetfree.players.elimination.elimination_sets import EliminationState
+from resetfree.players.dual.one_multiplier import ConstantPenalty
+from resetfree.players.elimination import EliminationState
 from resetfree.players.linear.guarded import RIDGE, RISK, WIDTH, GuardedLinear, GuardedState
 from resetfree.players.linear.ridge import expect
 from resetfree.theory.assumptions import unsafe_pairs
@@ -125,18 +125,6 @@ def test_a_guard_that_forgets_breaks_the_bound() -> None:
         for one in (player, Mutant(pooled=True))
     ]
     assert resets[0] <= unsafe_pairs(mdp) < resets[1]
-
-
-def test_danger_is_learned_once_for_all_steps() -> None:
-    """Seeds are fixed, so that this either always holds or never does."""
-    resets = {
-        name: sum(
-            int(rf.learn("drifting-v0", name, "constant-penalty", episodes=150, seed=s).realised_resets[-1])
-            for s in range(3)
-        )
-        for name in ("linear-ucb", "guarded-linear")
-    }
-    assert resets["guarded-linear"] < resets["linear-ucb"]
 
 
 def test_what_is_too_large_for_tables_is_refused() -> None:

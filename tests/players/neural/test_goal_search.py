@@ -21,7 +21,7 @@ class Point(gymnasium.Env[Any, Any]):
         self.observation_space = spaces.Dict({"observation": plane, "achieved_goal": plane, "desired_goal": plane})
         self.action_space = spaces.Box(-1.0, 1.0, (2,), np.float64)
         if not pays:
-            self.compute_reward = None
+            setattr(self, "compute_reward", None)  # noqa: B010
 
     def compute_reward(self, achieved: Any, desired: Any, info: Any) -> Any:
         """For many goals at once."""
@@ -54,9 +54,9 @@ def won_late(run: rf.Run) -> float:
 def test_goals_are_reached_by_the_default_call(pays: bool, tmp_path: Any) -> None:
     given: dict[str, Any] = {"settings": {"primal": {"begin": 300}}, "seed": 1, "path": tmp_path / "a.rfrun"}
     problem = rf.from_gym(Point(pays), reward_range=(0, 1))
-    run = rf.learn(problem, episodes=15, **given)
+    run = rf.learn(problem, episodes=20, **given)
     assert run.player_again("primal").name == "goal-search"
-    assert won_late(run) >= 30  # at random it is 4
+    assert won_late(run) >= 45  # at random it is 4
     assert int(run.realised_resets[-1]) == 0
     said = [one.what for one in run.decisions]
     assert any(one.startswith("goals are won") for one in said)
@@ -67,8 +67,8 @@ def test_goals_are_reached_by_the_default_call(pays: bool, tmp_path: Any) -> Non
 def test_without_hindsight_nothing_is_learned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hindsight, "LATER", 0.0)
     monkeypatch.setattr(hindsight, "ANY", 0.0)
-    run = rf.learn(rf.from_gym(Point(), reward_range=(0, 1)), episodes=15, seed=1, settings={"primal": {"begin": 300}})
-    assert won_late(run) < 20
+    run = rf.learn(rf.from_gym(Point(), reward_range=(0, 1)), episodes=20, seed=1, settings={"primal": {"begin": 300}})
+    assert won_late(run) < 15
 
 
 def test_a_run_goes_on_as_if_it_had_not_stopped(tmp_path: Any) -> None:

@@ -16,20 +16,19 @@ from numpy.typing import NDArray
 from resetfree.core.arrays import Bools, Floats
 from resetfree.game.capabilities import DangerMap, Decision, Partner, Suited
 from resetfree.game.contract import Plan, Round
-from resetfree.players.elimination.danger_beliefs import DOUBT, HALF, Beliefs
-from resetfree.players.elimination.elimination_sets import (
+from resetfree.players import TakesEpisodes
+from resetfree.players.elimination import (
     EliminationPlayer,
     EliminationState,
     LargeEliminationState,
     doubled,
 )
+from resetfree.players.elimination.danger_beliefs import DOUBT, HALF, Beliefs, LargeRuleState
 from resetfree.players.elimination.landings import Edges, Landings, all_alike, filled, mean_pay
-from resetfree.players.elimination.large_rules import LargeRuleState
 from resetfree.players.elimination.rule_class import cautious_sets, in_words, least_suspect, rows_of, rules_of
-from resetfree.players.requirements import TakesEpisodes
 from resetfree.players.tabular.count_players import TIE, Bonus
 from resetfree.problems.contract import Problem, State
-from resetfree.problems.factors import Factors, has_factors
+from resetfree.problems.knowledge import Factors, has_factors
 
 Moves: TypeAlias = Literal["pairs", "relative"]
 LARGEST = 2_000_000  # pairs up to which `auto` takes it: beliefs are kept about each
@@ -302,13 +301,13 @@ class RuleElimination(TakesEpisodes, EliminationPlayer):
     It plays inside what support elimination allows, so on every path resets never exceed the number of unsafe pairs.
     Where a pair that can fall always does, and some action never falls, they are at most the sum over actions of
     bits(a), plus log2(K) + 1: bits(a) = log2(1 / weight) of the lightest description of where the action is fatal, by
-    a rule and its cells. Definition and proof: docs/rules.md.
+    a rule and its cells. The proof is in the docstring of `rule_class`; docs/rules.md has the rules.
 
     Without factors (`problem.factors` None, counts pooled), and with moves "pairs" on problems that are too large for
     tables, it is support elimination.
 
     moves: "pairs": danger is that of an action in a state. "relative": what actions do to the factors of a state in one
-      place is used in others, and danger may belong to where they lead; the second bound is larger (docs/rules.md).
+      place is used in others, and danger may belong to where they lead; the second bound is larger.
     scale, width, pooled, ties, noise, p, objective: see `support-elimination`.
 
     >>> import resetfree as rf

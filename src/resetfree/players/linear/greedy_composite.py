@@ -15,8 +15,19 @@ from resetfree.core.settings import Bound, NonNegative, Positive, Probability
 from resetfree.core.state import require
 from resetfree.game.capabilities import Partner, Proof, Suited
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
-from resetfree.players.batched import written_in
-from resetfree.players.linear.continuum import ContinuumState, no_states, on_continuum, plans_rarely
+from resetfree.players import (
+    Build,
+    Method,
+    TakesEpisodes,
+    against,
+    bound_of,
+    covered_unless,
+    dyadic,
+    features_words,
+    pooled_lacks,
+    written_in,
+)
+from resetfree.players.linear.continuum import ContinuumState, no_states, on_continuum
 from resetfree.players.linear.regression import (
     HasRidge,
     Samples,
@@ -27,8 +38,6 @@ from resetfree.players.linear.regression import (
     longer_than_one,
     no_samples,
 )
-from resetfree.players.method import Build, Method, against
-from resetfree.players.requirements import TakesEpisodes, bound_of, covered_unless, dyadic, features_words, pooled_lacks
 from resetfree.problems.contract import Problem, State
 from resetfree.theory.proved_widths import (
     CORNERS,
@@ -123,16 +132,7 @@ class GreedyComposite(TakesEpisodes, HasRidge, PrimalPlayer[AnyState]):
     def init(self, problem: Problem, episodes: int, seed: int) -> AnyState:
         """No data yet; refuses states that are neither finite nor have features, and layered problems if pooled."""
         if on_continuum(problem):
-            return no_states(
-                problem,
-                self.name,
-                pooled=self.pooled,
-                reg=self.ridge(),
-                episodes=episodes,
-                rare=plans_rarely(self.switching, problem, self.name),
-                width=self.cover(problem) if self.width == "proved" else None,
-                betas=(0.0, 0.0) if self.width == "proved" else self.betas(problem, episodes),
-            )
+            return no_states(self, problem, episodes, self.cover(problem) if self.width == "proved" else None)
         data = no_samples(problem, self.name, pooled=self.pooled, reg=self.ridge())
         shape = data.shape if self.switching == "rare" else (0, 0, 0)
         kept = Kept(-1.0, np.zeros(len(data.log_det)), np.zeros(shape), *(np.zeros(shape[1]) for _ in range(3)))

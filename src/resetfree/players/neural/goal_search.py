@@ -39,14 +39,14 @@ from resetfree.players.requirements import for_machines, networks_installed
 from resetfree.problems.action_spaces import Box, from_unit, to_unit
 from resetfree.problems.contract import Episode, Policy, Problem, State
 from resetfree.problems.features.scaling import Scaling
-from resetfree.problems.guidance import GoalColumns
+from resetfree.problems.knowledge import GoalColumns
 
 TOGETHER = 100  # gradient steps in one call of the compiled program
 LATELY, OFTEN = 2000, 20  # steps, and goals won in them, that end the exploring as far as the record is concerned
 SINCE = (100, 300)  # steps since a goal was won, after which it explores, and explores more
 SEEKING = (0.0, 0.2, 0.5)  # parts of the episodes with a goal of its own
 WANDERING = (0.0, 0.1, 0.3)  # and of those that are all random
-FOLLOWING = (0.0, 0.3, 0.6)  # and of the others that go by known ways
+FOLLOWING = (0.0, 0.2, 0.4)  # and of the others that go by known ways
 RETURNING = (0.0, 0.1, 0.5)  # and of those that return to where what is reached moved last, if that is rare
 LONGEST_BURST, SHORT = 20, 4  # steps of one random action, and around there
 TURN = 20  # steps to return and try
@@ -92,7 +92,7 @@ class GoalPolicy(Policy):
 
     def mode(self, h: int, s: State) -> Floats:
         """[A] the actor's action for the goal in the state."""
-        return self.actor.mode(h, s)
+        return np.asarray(self.actor.mode(h, s))
 
 
 @dataclass(kw_only=True)
@@ -277,9 +277,9 @@ class GoalSearch(PrimalPlayer[GoalState]):
 
 
 def _held(shape: tuple[int, int], rng: np.random.Generator, longest: int = LONGEST_BURST) -> Floats:
-    """[H, A] random actions on [-1, 1], each held for a few steps."""
+    """[H, A] random actions on [-1, 1], each held for a few steps: half of them for at most the root of the longest."""
     length, size = shape
-    lasts = rng.integers(1, longest + 1, size=length)
+    lasts = np.floor((longest + 1.0) ** rng.random(length)).astype(np.int64)
     return np.repeat(rng.uniform(-1.0, 1.0, size=(length, size)), lasts, axis=0)[:length]
 
 

@@ -24,7 +24,7 @@ from resetfree.core.extras import Deferred, jitted
 from resetfree.game.replay_buffer import ReplayBuffer
 from resetfree.players.neural.networks import Layers, Minibatch, forward, narrow, uniform_layers
 from resetfree.problems.action_spaces import to_unit
-from resetfree.problems.guidance import GoalColumns
+from resetfree.problems.knowledge import GoalColumns
 
 if TYPE_CHECKING:
     import jax
@@ -41,7 +41,7 @@ MOVED = 0.01  # of the radius, by which what is reached must change in a step to
 SOON = 30  # steps before such steps
 MOVING = 0.5  # part of a batch from before such steps: elsewhere a goal of later is reached already
 WON = 5  # goals won from which on they say how near is near enough
-PLACES, HOPS = 150, 4  # of ways between places, and how many of these to look ahead
+POINTS, HOPS = 150, 4  # of ways between points, and how many of these to look ahead
 TOUCHED = 0.2  # part of the steps that move what is reached, below which something must be touched for it
 LINEAR = 2000  # latest steps that a linear model is fitted to
 LEAST_SCALE = 1e-3  # of a number that hardly moves
@@ -75,7 +75,8 @@ def won_steps(rows: ReplayBuffer, n: int) -> Bools:
     if not len(earned) or earned.min() == earned.max():
         return np.zeros(n, dtype=bool)
     top = earned.max()
-    return taken & (reward == top) & bool(((earned == top) | (earned == earned.min())).all())
+    two = bool(((earned == top) | (earned == earned.min())).all())
+    return np.asarray(taken & (reward == top) & two)
 
 
 def reach_of(rows: ReplayBuffer, n: int, columns: GoalColumns) -> Reach:
@@ -218,13 +219,13 @@ def frontier(rows: ReplayBuffer, n: int, columns: GoalColumns, rng: np.random.Ge
 
 @dataclass
 class Ways:
-    """Places that were reached, and how one led to another: which to head for on the way to a goal farther off."""
+    """Points that were reached, and how one led to another: which to head for on the way to a goal farther off."""
 
-    places: Floats  # [K, G]
+    points: Floats  # [K, G]
     costs: Floats  # [K, K] the distance of a step from one to another that was made; 0: none was
 
     def toward(self, at: Floats, goal: Floats) -> Floats:
-        """[G] the place a few steps of the shortest way from `at` to `goal`; the goal itself where none is known."""
+        """[G] the point a few steps of the shortest way from `at` to `goal`; the goal itself where none is known."""
         key = goal.tobytes()
         if key not in self._next:
             last = self._nearest(goal)
@@ -234,26 +235,26 @@ class Ways:
             if node == last or follows[node] < 0:
                 return goal
             node = int(follows[node])
-        return np.asarray(self.places[node])
+        return np.asarray(self.points[node])
 
     def _nearest(self, at: Floats) -> int:
-        return int(((self.places - at) ** 2).sum(axis=1).argmin())
+        return int(((self.points - at) ** 2).sum(axis=1).argmin())
 
     @cached_property
     def _next(self) -> dict[bytes, tuple[int, NDArray[np.int32]]]:
-        """Of each goal so far: the place nearest to it, and which place follows each on the way there."""
+        """Of each goal so far: the point nearest to it, and which point follows each on the way there."""
         return {}
 
 
 def ways_of(rows: ReplayBuffer, n: int, columns: GoalColumns, rng: np.random.Generator) -> Ways:
-    """The ways between places of the first n rows: far apart from each other, and as many as PLACES."""
+    """The ways between points of the first n rows: far apart from each other, and as many as POINTS."""
     reached = rows.state[:n][:, columns.achieved]
     some = reached[rng.integers(n, size=2000)]
-    places, away = [some[0]], np.full(len(some), np.inf)
-    for _ in range(PLACES - 1):
-        away = np.minimum(away, ((some - places[-1]) ** 2).sum(axis=1))
-        places.append(some[int(away.argmax())])
-    nodes = np.unique(np.array(places), axis=0)
+    points, away = [some[0]], np.full(len(some), np.inf)
+    for _ in range(POINTS - 1):
+        away = np.minimum(away, ((some - points[-1]) ** 2).sum(axis=1))
+        points.append(some[int(away.argmax())])
+    nodes = np.unique(np.array(points), axis=0)
     nearest = cKDTree(nodes).query(reached)[1]
     led = np.flatnonzero(~rows.terminated[: n - 1] & (nearest[1:] != nearest[:-1]))
     costs, pairs = np.zeros((len(nodes), len(nodes))), (nearest[led], nearest[led + 1])

@@ -13,7 +13,7 @@ from resetfree.core.arrays import Bools, Floats, Ints
 from resetfree.core.compiled import jit
 from resetfree.core.errors import InvalidInput
 from resetfree.core.state import require, within
-from resetfree.players.requirements import sizes
+from resetfree.players import sizes
 from resetfree.problems.contract import Episode, Problem
 from resetfree.problems.finite.backward import Model, backup
 
@@ -170,15 +170,7 @@ class HasCounts:
     @property
     def counts(self) -> Counts:
         """The counts as one record, for the kernels."""
-        return Counts(
-            self.tried,
-            self.earned,
-            self.moved,
-            self.successor,
-            self.seen,
-            known=self.known,
-            known_last=self.known_last,
-        )
+        return Counts._make(getattr(self, name) for name in Counts._fields)
 
     def check_loaded(self) -> None:
         """Check loaded counts: successors are states."""

@@ -9,8 +9,7 @@ from resetfree.core.arrays import Bools, Floats, Ints
 from resetfree.core.compiled import jit
 from resetfree.core.settings import Fraction, Range
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
-from resetfree.players.method import Build, Method, penalised
-from resetfree.players.requirements import check_restarts, sizes
+from resetfree.players import Build, Method, check_restarts, penalised, sizes
 from resetfree.problems.contract import Episode, Problem, State
 from resetfree.problems.finite.mdp import model_behind
 from resetfree.theory.oracle.dynamic_programming import solve
@@ -107,6 +106,7 @@ class LeaveNoTrace(PrimalPlayer[TraceState]):
     """
 
     name: ClassVar[str] = "leave-no-trace"
+    counterpart: ClassVar[str] = "leave-no-trace-sac"
     baseline: ClassVar[bool] = True
     prediction: ClassVar[Prediction] = "none"
     q_min: Fraction = 0.7
@@ -239,6 +239,7 @@ class Medal(PrimalPlayer[MedalState]):
     """
 
     name: ClassVar[str] = "medal"
+    counterpart: ClassVar[str] = "medal-sac"
     baseline: ClassVar[bool] = True
     prediction: ClassVar[Prediction] = "none"
     demonstrations: Annotated[int, Range(1, 10**6)] = 10

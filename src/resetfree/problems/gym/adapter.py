@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from math import inf, isnan, nan
 from typing import Any, cast
 
@@ -25,27 +25,35 @@ from resetfree.problems.action_spaces import Box, Choices
 from resetfree.problems.contract import Description, Episode, Note, Recorded, State, intervene
 from resetfree.problems.features import FeatureMap
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.guidance import GoalColumns, Guidance, columns_of
 from resetfree.problems.gym.decoding import Decoder
-from resetfree.problems.gym.events import Condition, Decide
+from resetfree.problems.gym.events import (
+    AS_THEY_ARE,
+    Condition,
+    PerGoal,
+    Units,
+    Unusable,
+    decided,
+    first_units,
+    number,
+    scaled,
+)
 from resetfree.problems.gym.flattening import space_form
 from resetfree.problems.gym.goals import GO_ON, RESTART, Goals, Question, goal_columns
-from resetfree.problems.gym.history import TRIED, HiddenState, Recent
-from resetfree.problems.gym.life import Life, picture
-from resetfree.problems.gym.making import Env, lift_time_limits
-from resetfree.problems.gym.model_tables import Terms, pattern
+from resetfree.problems.gym.history import HiddenState, Recent, Remembering
+from resetfree.problems.gym.known import Terms, pattern
+from resetfree.problems.gym.making import Env, Life, lift_time_limits, picture
 from resetfree.problems.gym.observations import Numbered, Observer, brief, far_outside, numbers_of, typed
-from resetfree.problems.gym.rewards import AS_THEY_ARE, PerGoal, Units, Unusable, learned, number, scaled, usual
+from resetfree.problems.knowledge import GoalColumns, Guidance, columns_of
 from resetfree.problems.limits import Limits
 from resetfree.problems.operators import Automatic, Operator, Request
-from resetfree.problems.stepping import Step, SteppedProblem
+from resetfree.problems.stepping import Step
 
 SEEDS = 2**31  # seeds of the environment's own randomness
 PENALTY = 0.5  # of the range of rewards: what a step that leads to a reset may lie outside of it without a note
 WHY = {"start": "the run starts", "resume": "the run continues after an interruption"}
 
 
-class GymProblem(SteppedProblem):
+class GymProblem(Remembering):
     """Episodes of H steps in one environment that is not reset between them; made by `from_gym`."""
 
     persistent = True
@@ -84,7 +92,8 @@ class GymProblem(SteppedProblem):
         self._observer, self._decoder = observer, decoder
         self.factors = None if decoder is None else decoder.factors
         # Conditions that are text count the numbers of an observation; functions get it as it is.
-        self._several = isinstance(env.observation_space, spaces.Dict | spaces.Tuple)
+        space = env.observation_space
+        self._numbers = partial(numbers_of, space) if isinstance(space, spaces.Dict | spaces.Tuple) else None
         self.goals, self.after_goal = goals, None if goals is None else goals.after if goals.stated else ""
         self._at_goal = False  # after the last step
         self._far = False  # whether it was noted that observations lie far outside of their space
@@ -112,8 +121,7 @@ class GymProblem(SteppedProblem):
         """The exact model of an environment that has a table, for oracles."""
         if self._model is None:
             raise NotCertifiable(self.no_table)
-        model: FiniteMDP = self._model
-        return model
+        return cast(FiniteMDP, self._model)
 
     @property
     def guidance(self) -> Guidance | None:
@@ -127,8 +135,8 @@ class GymProblem(SteppedProblem):
         """Where states have the goal that is requested, and the one that was reached; None if they do not."""
         if self.n_states is not None or self.terms.function is not None or isinstance(self._observer, Recent):
             return None
-        told = self.guidance
-        return goal_columns(self.env) if told is None else columns_of(told, len(self._observer.names))
+        stated = self.guidance
+        return goal_columns(self.env) if stated is None else columns_of(stated, len(self._observer.names))
 
     @property
     def names(self) -> list[str] | None:
@@ -160,7 +168,9 @@ class GymProblem(SteppedProblem):
     def perform_reset(self, u: float, why: str, operator: Operator | None = None) -> State:
         """Wait for the operator (by default the problem's own), then reset the environment with a seed from `u`."""
         event = f"at {brief(self._state)}" if why == "stuck" else self._event
-        request = Request(self.name, why, WHY.get(why, event or "a reset is due"), self._drawn)
+        request = Request(
+            self.name, why, WHY.get(why, event or "a reset is due"), lambda: None if self.closed else picture(self.env)
+        )
         self._performed.append(intervene(operator or self.operator, request))
         self._state = None
         try:
@@ -175,12 +185,9 @@ class GymProblem(SteppedProblem):
             self._latest, self._state = observation, self._observed(observation)
         except Unusable as error:
             raise EnvironmentFailed(f"At a reset, the environment '{self.name}' {error}.") from error
-        self._event, self._at_goal = "", False
+        self._event, self._at_goal, self._done = "", False, None
         self.life.begin()
         return self._state
-
-    def _drawn(self) -> bytes | None:
-        return None if self.closed else picture(self.env)
 
     def _observed(self, observation: Any) -> State:
         """The state of an observation, whose factors are kept where there are any."""
@@ -276,7 +283,7 @@ class GymProblem(SteppedProblem):
 
     def _said_of_limits(self) -> None:
         if self.life.words:
-            self._note(f"'{self.name}' {self.life.words} (docs/what_is_a_reset.md).")
+            self._note(f"'{self.name}' {self.life.words} (docs/goals.md).")
 
     def step(self, h: int, state: State, action: Any, u: Floats) -> Step:
         """One step of the environment, whose randomness is seeded by its reset; raises EnvironmentFailed."""
@@ -298,7 +305,7 @@ class GymProblem(SteppedProblem):
             self._said_of_limits()
         own = number(given)
         step = observation, own, terminated, info
-        at_goal, reset = self._events(step)
+        at_goal, reset = self._events(step, state)
         rewards = self.terms.rewards
         value = float(at_goal) if isinstance(rewards.own, PerGoal) else rewards(*step)
         if text := self._question(own, reset, at_goal and not self._at_goal, terminated, info):
@@ -359,12 +366,12 @@ class GymProblem(SteppedProblem):
         except Unusable as error:
             raise InvalidInput(f"The data are none of '{self.name}': the environment {error}.") from error
 
-    def _events(self, step: tuple[Any, float, bool, dict[str, Any]]) -> tuple[bool, bool]:
+    def _events(self, step: tuple[Any, float, bool, dict[str, Any]], before: State = None) -> tuple[bool, bool]:
         """Whether a step reached a goal, and whether it is a reset event: beyond a known limit it always is."""
-        if self.limits is not None and self.limits.crossed(self._observer(step[0])):
+        if self.limits is not None and self.limits.ends(before, self._observer(step[0])):
             return False, True
-        at_goal = self.goals is not None and self._decided("goal_when", self.goals.when, *step)
-        return at_goal, not at_goal and self._decided("reset_when", self.terms.reset_when, *step)
+        at_goal = self.goals is not None and decided("goal_when", self.goals.when, step, self._numbers)
+        return at_goal, not at_goal and decided("reset_when", self.terms.reset_when, step, self._numbers)
 
     def _softened(self, reward: float, state: State) -> float:
         """A reward less what the margin before a limit costs; in the first episode, of unknown units, by `finish`."""
@@ -385,7 +392,7 @@ class GymProblem(SteppedProblem):
                     f"'{self.name}' gave the reward {value:g}, outside the range from {self.units[0]:g} to "
                     f"{self.units[1]:g} that is scaled to [0, 1]: it counts as {found:.3g}, and claims for rewards in "
                     f"[0, 1] are tuned from here on. For another run state reward_range=({low:g}, {high:g}), or "
-                    "reward_low and reward_high on the command line (docs/reward_scale.md).",
+                    "reward_low and reward_high on the command line (docs/own_environment.md).",
                     tuned=True,
                 )
         return found
@@ -398,54 +405,22 @@ class GymProblem(SteppedProblem):
         self.review([episode])
         excess, self._excess = self._excess, 0.0
         if self.units is not None:
-            nothing = not excess or not isnan(episode.original_return)
-            return episode if nothing else replace(episode, original_return=episode.total_reward + excess)
-        self.units = learned(*usual(episode.rewards, episode.reset), final=False)
+            added = excess and isnan(episode.original_return)
+            return replace(episode, original_return=episode.total_reward + excess) if added else episode
+        self.units = first_units(episode.rewards, episode.reset)
         self._range = self._quiet = self.units
         if self.units != AS_THEY_ARE:
             low, high = self.units
             self._note(
                 f"No reward_range is stated for '{self.name}': rewards from {low:g} to {high:g} are scaled to [0, 1], "
-                "as the first episode suggests (docs/reward_scale.md)."
+                "as the first episode suggests (docs/own_environment.md)."
             )
         rewards, last = episode.rewards.tolist(), len(episode.rewards) - 1
         counted = [self._scaled(value, episode.reset and i == last) for i, value in enumerate(rewards)]
         counted = [self._softened(*one) for one in zip(counted, episode.states[1:], strict=True)]
-        changed = self.terms.rewards.own is not None or self.units != AS_THEY_ARE or bool(self._excess)
-        self._excess = 0.0
+        excess, self._excess = self._excess, 0.0
+        changed = self.terms.rewards.own is not None or self.units != AS_THEY_ARE or bool(excess)
         return replace(episode, rewards=np.array(counted), original_return=episode.original_return if changed else nan)
-
-    def _advise(self, found: str, could: bool) -> None:
-        """Say that something is hidden, and have the run go on with a history, if it can."""
-        self.advised_history = TRIED if could else 0
-        what = (
-            f"From here on its state is the last {TRIED} of both (history={TRIED}), and what was seen is learned anew"
-        )
-        if not self.advised_history:
-            what = f"In another run try history={TRIED}"
-        self._note(f"'{self.name}' {found} {what} (docs/own_environment.md).")
-
-    @property
-    def may_remember(self) -> bool:
-        """Whether the state may still become a history by itself, in the first steps."""
-        plain = self.xi is None and self.limits is None and self.goal_columns is None
-        return plain and self._auto_history and self._hidden is not None and not self._hidden.done
-
-    def review(self, episodes: Sequence[Episode]) -> None:
-        """Look at the episodes of an earlier session for a hidden state."""
-        for one in episodes:
-            could = self.may_remember
-            if self._hidden is not None and (found := self._hidden.see(one)) is not None:
-                self._advise(found, could)
-
-    def remember(self, n: int, episodes: Sequence[Episode] = ()) -> list[Episode]:
-        """Have states be the last n observations and the actions between them; the episodes so far in that form."""
-        recent = Recent(self._observer, n, self.actions)
-        self._observer, self._hidden, self.advised_history = recent, None, 0
-        self.low, self.high = recent.low, recent.high
-        found = recent.stacked(episodes)
-        self._state = found[-1].next_start if found else None
-        return found
 
     def _priced(self, value: float, found: float) -> float:
         """The reward of a step that leads to a reset, which has its own price, within [0, 1]."""
@@ -456,25 +431,9 @@ class GymProblem(SteppedProblem):
             self._note(
                 f"'{self.name}' gave the reward {value:g} in a step that led to a reset: it counts as {within:g}, as a "
                 "reset has a price of its own. To count it as it is state reward_range, or reward_low and reward_high "
-                "on the command line (docs/reward_scale.md)."
+                "on the command line (docs/own_environment.md)."
             )
         return within
-
-    def _decided(
-        self, argument: str, when: Decide, observation: Any, reward: float, terminated: bool, info: dict[str, Any]
-    ) -> bool:
-        """Whether a step is a reset event or a goal; raises Unusable."""
-        if self._several and isinstance(when, Condition) and when.reads_entries:
-            observation = numbers_of(self.env.observation_space, observation)
-        try:
-            decided = when(observation, reward, terminated, info)
-        except Exception as error:
-            raise Unusable(f"could not be classified: its '{argument}' raised {one_line(error)}") from error
-        if not isinstance(decided, bool | np.bool_ | int | np.integer):
-            raise Unusable(
-                f"could not be classified: its '{argument}' must return True or False, and returned {decided!r}"
-            )
-        return bool(decided)
 
     def _after_goal(self, goals: Goals) -> Any:
         """Let the environment restart for free or set a new task; what it observes then."""

@@ -20,11 +20,10 @@ from gymnasium import spaces
 from resetfree.core.arrays import Bools, Floats
 from resetfree.core.errors import InvalidInput, one_line
 from resetfree.core.settings import expect
-from resetfree.problems.guidance import GoalColumns
-from resetfree.problems.gym.events import Condition, Decide
+from resetfree.problems.gym.events import Condition, Decide, Unusable
 from resetfree.problems.gym.flattening import parts
 from resetfree.problems.gym.making import Env
-from resetfree.problems.gym.rewards import Unusable
+from resetfree.problems.knowledge import GoalColumns
 
 GO_ON, NEW_TASK, RESTART = "go on", "new task", "restart for free"
 AFTER = (GO_ON, NEW_TASK, RESTART)

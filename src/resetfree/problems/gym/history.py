@@ -10,6 +10,7 @@ kernel regression on the same steps. If the second errs clearly less on steps th
 Legend: D numbers in an observation, n observations in a state, A numbers in an action (`ActionNumbers`), T steps.
 """
 
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,6 +22,7 @@ from resetfree.core.arrays import Floats
 from resetfree.problems.action_spaces import ActionSpace, Box
 from resetfree.problems.contract import Episode
 from resetfree.problems.gym.observations import Observer
+from resetfree.problems.stepping import SteppedProblem
 
 MOST = 64  # observations in a state
 ONE_HOT = 8  # choices up to which each has a number of its own
@@ -163,6 +165,51 @@ class HiddenState:
             f"present observation and the actions, and of {several:.2g} from the last {TRIED} of both. Actions that "
             "come late, or what is not observed."
         )
+
+
+class Remembering(SteppedProblem):
+    """A problem whose state can become a history of observations, by itself where something is hidden."""
+
+    _observer: Observer
+    _hidden: HiddenState | None  # looks for it
+    _auto_history: bool
+    _state: Any
+
+    @abstractmethod
+    def _note(self, text: str, tuned: bool = False) -> None:
+        """Leave a sentence for the run."""
+
+    def _advise(self, found: str, could: bool) -> None:
+        """Say that something is hidden, and have the run go on with a history, if it can."""
+        self.advised_history = TRIED if could else 0
+        what = (
+            f"From here on its state is the last {TRIED} of both (history={TRIED}), and what was seen is learned anew"
+        )
+        if not self.advised_history:
+            what = f"In another run try history={TRIED}"
+        self._note(f"'{self.name}' {found} {what} (docs/own_environment.md).")
+
+    @property
+    def may_remember(self) -> bool:
+        """Whether the state may still become a history by itself, in the first steps."""
+        plain = self.xi is None and self.limits is None and self.goal_columns is None
+        return plain and self._auto_history and self._hidden is not None and not self._hidden.done
+
+    def review(self, episodes: Sequence[Episode]) -> None:
+        """Look at the episodes of an earlier session for a hidden state."""
+        for one in episodes:
+            could = self.may_remember
+            if self._hidden is not None and (found := self._hidden.see(one)) is not None:
+                self._advise(found, could)
+
+    def remember(self, n: int, episodes: Sequence[Episode] = ()) -> list[Episode]:
+        """Have states be the last n observations and the actions between them; the episodes so far in that form."""
+        recent = Recent(self._observer, n, self.actions)
+        self._observer, self._hidden, self.advised_history = recent, None, 0
+        self.low, self.high = recent.low, recent.high
+        found = recent.stacked(episodes)
+        self._state = found[-1].next_start if found else None
+        return found
 
 
 def errors(episodes: Sequence[tuple[Floats, Floats]]) -> tuple[float, float]:

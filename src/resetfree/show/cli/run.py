@@ -18,11 +18,10 @@ from click.core import ParameterSource
 import resetfree as rf
 from resetfree.core.errors import EnvironmentFailed, InvalidInput, OperatorTimeout, RunError
 from resetfree.game.loop import FEEDBACK
-from resetfree.players import BASES, discover, player_class
+from resetfree.players import BASES, discover, partner_of, player_class
 from resetfree.players import settings as defaults_of
-from resetfree.players.method import partner_of
 from resetfree.problems.operators import CHANNELS, OperatorReset
-from resetfree.problems.world import World, full_name, in_family, is_machine, option_names, parse_options
+from resetfree.problems.registry import World, full_name, in_family, is_machine, option_names, parse_options
 from resetfree.runs.file.ledger import read, read_episodes_of, read_spec_of
 from resetfree.runs.learn import fulfil
 from resetfree.runs.live.learner_location import LearnerLocation, RayLearner, is_on_ray
@@ -30,7 +29,7 @@ from resetfree.runs.request import FROM, OPTIONS, RunRequest
 from resetfree.runs.setup import split_settings
 from resetfree.runs.tracking import tracked
 from resetfree.runs.trusted_options import trusted_options
-from resetfree.show.cli.common import FILE, Documented, as_json, emit, tensorboard_option
+from resetfree.show.cli.common import FILE, as_json, command, emit, tensorboard_option
 from resetfree.show.cli.progress import Display
 from resetfree.show.cli.run_summary import show_run, summary
 from resetfree.show.report.filming import MOST_KEPT, filmed
@@ -124,6 +123,12 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "help": "Learn from this first: a run file, a log with named columns (.csv, .parquet, .npz), or minari:NAME. "
         "Can be repeated; see docs/logs.md.",
     },
+    "demonstrations": {
+        "multiple": True,
+        "type": FILE,
+        "default": (),
+        "help": "As --data, a few good episodes, whose behaviour the learner improves on.",
+    },
     "start_from": {
         "named": "--from",
         "type": FILE,
@@ -133,7 +138,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "from_what": {"type": click.Choice(FROM), "help": "What to take from it; default: whatever fits."},
     "ask": {
         "type": click.Choice(["never", "when-stuck"]),
-        "help": "Whether to ask for a reset when the run is stuck (docs/help.md); default: never.",
+        "help": "Whether to ask for a reset when the run is stuck (docs/goals.md); default: never.",
     },
 }
 
@@ -148,18 +153,15 @@ def _arguments(function: Callable[..., None]) -> Callable[..., None]:
     return function
 
 
-@click.command(
-    cls=Documented,
-    examples=[
-        ("learn to balance a pole", "resetfree run CartPole-v1 --episodes 400 --out pole.rfrun"),
-        ("continue it later, or after Ctrl-C", "resetfree run CartPole-v1 --out pole.rfrun --resume --episodes 800"),
-    ],
+@command(
+    ("learn to balance a pole", "resetfree run CartPole-v1 --episodes 400 --out pole.rfrun"),
+    ("continue it later, or after Ctrl-C", "resetfree run CartPole-v1 --out pole.rfrun --resume --episodes 800"),
     groups={
         "What is learned": ["--episodes", "--seed", "--set", "--primal", "--dual", "--feedback", "--bound"],
         "The run file": ["--out", "--resume", "--overwrite", "--json", "--verbose", "--film", "--tensorboard"],
         "When it ends": ["--max-resets", "--steps", "--seconds"],
         "Who resets it": ["--operator", "--operator-deadline", "--ask"],
-        "What it begins with": ["--controller", "--explore", "--data", "--from", "--from-what"],
+        "What it begins with": ["--controller", "--explore", "--data", "--demonstrations", "--from", "--from-what"],
         "Machines that do not wait": ["--rate", "--delay", "--max-staleness", "--learner"],
     },
 )
@@ -216,7 +218,8 @@ class _Command:
     def of(cls, problem: str, words: Mapping[str, Any], silent: Sequence[str]) -> _Command:
         """The command of parsed words.  silent: the names of those that were not given."""
         place, pairs = _place_of(words["learner"], words["settings"])
-        own: dict[str, Any] = {"learner": place, "rate": _hertz(words["rate"]), "data": list(words["data"]) or None}
+        own: dict[str, Any] = {"learner": place, "rate": _hertz(words["rate"])}
+        own |= {name: list(words[name]) or None for name in ("data", "demonstrations")}
         own |= {"path": words["path"] or _default_file(problem, words), "settings": None, "operator": None}
         file, resume = own["path"], words["resume"]
         operator = _find_operator(words["operator"], words["operator_deadline"], file)

@@ -11,8 +11,8 @@ import numpy as np
 from resetfree.core.arrays import Floats
 from resetfree.core.certificate import Certificate, Status, beside, over_rounds, resting_on
 from resetfree.game.capabilities import CountsFalls, Eliminates, LearnsRules, Proof
-from resetfree.problems.factors import has_factors
 from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.problems.knowledge import has_factors
 from resetfree.theory.assumptions import feasibility, unsafe_pairs
 from resetfree.theory.certificates import anytime
 from resetfree.theory.certificates.anytime import DELTA, resets_upper
