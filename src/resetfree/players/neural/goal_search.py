@@ -4,7 +4,8 @@ Legend: see `hindsight`; n rows so far; k episodes.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -71,21 +72,29 @@ class GoalPolicy(Policy):
     bursts: Floats  # [H, A] on [-1, 1]; nan where the actor acts
     wander: Floats  # [H, A] what is done beyond its own goal
     noise: Floats  # [H, A] added to the actor's action
-    back: Return | None = None  # to where what is reached moved last: half of each TURN, the other half is random
-    ways: Ways | None = None  # known ways, by which it heads for one place after another; None: straight for the goal
+    back: dict[str, Any] | None = None  # a `Return`: half of each TURN it goes there, the other half is random
+    ways: dict[str, Any] | None = None  # `Ways`, by which it heads for one point after another
+
+    @cached_property
+    def _ways(self) -> Ways | None:
+        return None if self.ways is None else Ways(**self.ways)
+
+    @cached_property
+    def _back(self) -> Return | None:
+        return None if self.back is None else Return(**self.back)
 
     def act(self, h: int, s: State, u: Any) -> Floats:
         """[A] the action of step h."""
         i, s = (h - 1) % len(self.noise), np.array(s, dtype=np.float64)
         burst = self.bursts[i]
-        if self.back is not None:
-            burst = self.back.push(s) if i % TURN < TURN // 2 else self.wander[i]
+        if self._back is not None:
+            burst = self._back.push(s) if i % TURN < TURN // 2 else self.wander[i]
         if not np.isnan(self.aim).any():
             if np.linalg.norm(s[self.achieved] - self.aim) <= self.radius:
                 burst = self.wander[i]
             s[self.wanted] = self.aim
-        if self.ways is not None:
-            s[self.wanted] = self.ways.toward(s[self.achieved], s[self.wanted])
+        if self._ways is not None:
+            s[self.wanted] = self._ways.toward(s[self.achieved], s[self.wanted])
         low, high = self.actor.low, self.actor.high
         pushed = to_unit(self.actor.mode(h, s), low, high) + self.noise[i] if np.isnan(burst).any() else burst
         return np.asarray(from_unit(np.clip(pushed, -1.0, 1.0), low, high))
@@ -156,6 +165,7 @@ class GoalSearch(PrimalPlayer[GoalState]):
     """
 
     name: ClassVar[str] = "goal-search"
+    learns: ClassVar[bool] = False  # to earn anything else than goals
     vectors_only: ClassVar[bool] = True
     action_spaces: ClassVar[tuple[type, ...]] = (Box,)
     former_settings: ClassVar[Mapping[str, str]] = {}
@@ -208,8 +218,8 @@ class GoalSearch(PrimalPlayer[GoalState]):
             bursts=np.where(random[:, None], wander, np.nan),
             wander=wander,
             noise=self.noise * rng.normal(size=shape),
-            back=back,
-            ways=ways_of(rows, rows.n, state.columns, rng) if follows else None,
+            back=None if back is None else asdict(back),
+            ways=asdict(ways_of(rows, rows.n, state.columns, rng)) if follows else None,
         )
         value = rows.mean_reward(max(0, rows.n - LATELY))
         return Plan(policy, float(np.clip(value, 0.0, 1.0)) * state.horizon, state.falls())
