@@ -54,7 +54,7 @@ TURN = 20  # steps to return and try
 BURSTS, BATCHES = 21, 22  # purposes of random numbers
 SOUGHT, WON, CERTAIN = range(3)
 WORDS = (
-    "exploring: no goal was won yet, so it seeks places that were rarely reached, and goes on from there at random",
+    "exploring: no goal was won yet, so it seeks points that were rarely reached, and goes on from there at random",
     "goals are won: it explores where the next one takes long",
     "goals are won often: it explores little from here on",
 )
