@@ -196,9 +196,9 @@ def _widened(request: RunRequest, opened: OpenRun, run: Run) -> OpenRun:
     n = problem.advised_history
     episodes = problem.remember(n, [one.episode for one in first])
     extended = dataclasses.replace(world, options={**world.options, "history": n})
-    again = _create(
-        request.changed("where", overwrite=True, resume=False), _prepared(request, extended, None), run.path
-    )
+    if run.path is not None:
+        request = request.changed("where", overwrite=True, resume=False)
+    again = _create(request, _prepared(request, extended, None), run.path)
     setup, ledger = again.setup, again.ledger
     rounds = [RecordedRound(one.k, new.start, new) for one, new in zip(first, episodes, strict=True)]
     replayed, as_text = ReplayedProblem(problem, rounds), start_type(setup) == "TEXT"

@@ -125,6 +125,7 @@ def test_a_run_goes_on_with_a_history_where_something_is_hidden(tmp_path: Any) -
     for column in ("reward", "reset", "steps"):  # the rounds before are those that were played
         first = played(None, note.k - 1)
         assert whole.columns[column][: note.k - 1].tolist() == first.columns[column].tolist()
+    assert played(None, 40).columns["reward"].tolist() == whole.columns["reward"].tolist()
     for stop in (2, 30):  # before and after it
         part = tmp_path / f"{stop}.rfrun"
         played(part, 40, callbacks=[lambda session, stop=stop: session.k == stop])
