@@ -102,7 +102,7 @@ def ours(task: str, seed: int, steps: int) -> dict[str, Any]:
     returns, lengths = np.asarray(run.columns["original_return"]), np.asarray(run.columns["steps"])
     rewards = list(np.repeat(returns / lengths, lengths))  # each step has the mean of its episode
     return {
-        **parts(rewards), "resets": int(run.realised_resets[-1]), "goals": int(np.sum(run.goals)),
+        **parts(rewards), "resets": int(run.realised_resets[-1]), "goals": int(run.goals[-1]),
         "primal": run.player_again("primal").name, "notes": [str(one) for one in run.notes],
     }  # fmt: skip
 
