@@ -8,7 +8,9 @@ import pytest
 from gymnasium import spaces
 
 import resetfree as rf
+from resetfree.game.replay_buffer import empty_buffer
 from resetfree.players.neural import hindsight
+from resetfree.problems.knowledge import GoalColumns
 
 pytest.importorskip("optax")
 
@@ -89,3 +91,41 @@ def test_a_run_goes_on_as_if_it_had_not_stopped(tmp_path: Any) -> None:
 def test_states_without_goals_are_refused() -> None:
     with pytest.raises(rf.NotCertifiable, match="'achieved_goal' and 'desired_goal'"):
         rf.learn("Pendulum-v1", "goal-search", episodes=1)
+
+
+def rows_of(path: Any) -> Any:
+    """A replay buffer of a path [n, D] whose actions are its steps; the goal is in the last two columns."""
+    rows = empty_buffer(rf.from_gym(Point()))
+    rows.state = np.zeros((0, path.shape[1]))
+    steps = np.clip(np.diff(path[:, :2], axis=0), -1, 1)
+    rows.add(rf.Episode(path, steps, np.zeros(len(steps)), False, path[-1]))
+    return rows
+
+
+def test_known_ways_go_around_what_lies_between() -> None:
+    one, other = np.linspace(0, 1, 40), np.zeros(40)
+    u = np.concatenate([np.stack([one, other], 1), np.stack([other + 1, one], 1), np.stack([1 - one, other + 1], 1)])
+    rows = rows_of(np.concatenate([u, u[:, :2] * 0], axis=1))
+    columns = GoalColumns(np.arange(2), np.arange(2, 4))
+    ways = hindsight.ways_of(rows, rows.n, columns, np.random.default_rng(0))
+    ahead = ways.toward(u[0], u[-1])  # from one end of a U to the other, which is one step across
+    assert ahead[0] > 0.02
+    assert ahead[1] == 0.0
+    assert (ways.toward(u[-2], u[-1]) == u[-1]).all()
+    assert (ways.toward(u[-1], u[0]) == u[0]).all()  # no way back is known
+
+
+def test_it_returns_to_where_what_is_reached_moved_last() -> None:
+    rng = np.random.default_rng(0)
+    finger = np.cumsum(rng.uniform(-0.2, 0.2, (200, 2)), axis=0)
+    puck = np.where(np.arange(200)[:, None] < 120, [[0.5, 0.5]], [[0.7, 0.5]])
+    rows = rows_of(np.concatenate([finger, puck, np.ones((200, 2))], axis=1))
+    reach = hindsight.Reach(GoalColumns(np.array([2, 3]), np.array([4, 5])), 0.1, stays=False)
+    back = hindsight.last_touch(rows, rows.n, reach, (-np.ones(2), np.ones(2)))
+    assert back is not None
+    assert back.target[:2].tolist() == finger[120].tolist()
+    for at in (finger[0], finger[50]):
+        push = back.push(np.concatenate([at, [0.7, 0.5, 1, 1]]))
+        assert np.linalg.norm(at + push - finger[120]) < np.linalg.norm(at - finger[120])
+    still = rows_of(np.concatenate([finger, puck * 0, puck * 0], axis=1))
+    assert hindsight.last_touch(still, still.n, reach, (-np.ones(2), np.ones(2))) is None
