@@ -21,6 +21,7 @@ from resetfree.core.arrays import Bools, Floats
 from resetfree.core.errors import InvalidInput
 
 MOST = 10_000_000  # values of a factor that are distinguished
+NEARLY = 1e-3  # of a goal, and beside it: nearly reached
 NONE = -1  # in the rows of states without factors
 
 
@@ -180,7 +181,10 @@ class GoalColumns:
 
 
 def columns_of(guidance: Guidance, size: int) -> GoalColumns | None:
-    """Those of a task that states its guidance, if what its states [., D] have reached are numbers of theirs."""
+    """Those of a task that states its guidance, if what its states [., D] have reached are numbers of theirs.
+
+    None, too, where a goal that is nearly reached does not pay as much as one that is: rewards are graded then.
+    """
     probe = np.random.default_rng(0).normal(size=(2, size))
     found = guidance.achieved(probe)
     same = (found[:, :, None] == probe[:, None, :]).all(axis=0)
@@ -194,4 +198,6 @@ def columns_of(guidance: Guidance, size: int) -> GoalColumns | None:
         states[:, at] = achieved
         return guidance.reached(states, desired)
 
-    return GoalColumns(at, wanted, reached)
+    goals = np.asarray(guidance.goals, dtype=np.float64)
+    sparse = len(wanted) and len(goals) and reached(goals * (1.0 + NEARLY) + NEARLY, goals).all()
+    return GoalColumns(at, wanted, reached) if sparse else None

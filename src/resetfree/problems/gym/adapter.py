@@ -10,7 +10,7 @@ import copy
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from math import inf, isnan, nan
 from typing import Any, cast
 
@@ -38,12 +38,11 @@ from resetfree.problems.gym.events import (
     scaled,
 )
 from resetfree.problems.gym.flattening import space_form
-from resetfree.problems.gym.goals import GO_ON, RESTART, Goals, Question, goal_columns
+from resetfree.problems.gym.goals import GO_ON, RESTART, Goals, Question, WithGoals
 from resetfree.problems.gym.history import HiddenState, Recent, Remembering
 from resetfree.problems.gym.known import Terms, pattern
 from resetfree.problems.gym.making import Env, Life, lift_time_limits, picture
 from resetfree.problems.gym.observations import Numbered, Observer, brief, far_outside, numbers_of, typed
-from resetfree.problems.knowledge import GoalColumns, Guidance, columns_of
 from resetfree.problems.limits import Limits
 from resetfree.problems.operators import Automatic, Operator, Request
 from resetfree.problems.stepping import Step
@@ -53,7 +52,7 @@ PENALTY = 0.5  # of the range of rewards: what a step that leads to a reset may 
 WHY = {"start": "the run starts", "resume": "the run continues after an interruption"}
 
 
-class GymProblem(Remembering):
+class GymProblem(WithGoals, Remembering):
     """Episodes of H steps in one environment that is not reset between them; made by `from_gym`."""
 
     persistent = True
@@ -122,21 +121,6 @@ class GymProblem(Remembering):
         if self._model is None:
             raise NotCertifiable(self.no_table)
         return cast(FiniteMDP, self._model)
-
-    @property
-    def guidance(self) -> Guidance | None:
-        """What the task states about itself, where states are its observations."""
-        plain = self.n_states is None and self.terms.function is None and not isinstance(self._observer, Recent)
-        found = getattr(self.env.unwrapped, "guidance", None) if plain else None
-        return found if isinstance(found, Guidance) else None
-
-    @cached_property
-    def goal_columns(self) -> GoalColumns | None:
-        """Where states have the goal that is requested, and the one that was reached; None if they do not."""
-        if self.n_states is not None or self.terms.function is not None or isinstance(self._observer, Recent):
-            return None
-        stated = self.guidance
-        return goal_columns(self.env) if stated is None else columns_of(stated, len(self._observer.names))
 
     @property
     def names(self) -> list[str] | None:

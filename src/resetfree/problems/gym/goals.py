@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from math import inf
 from typing import Any, Protocol, runtime_checkable
 
@@ -22,8 +23,11 @@ from resetfree.core.errors import InvalidInput, one_line
 from resetfree.core.settings import expect
 from resetfree.problems.gym.events import Condition, Decide, Unusable
 from resetfree.problems.gym.flattening import parts
+from resetfree.problems.gym.history import Recent
 from resetfree.problems.gym.making import Env
-from resetfree.problems.knowledge import GoalColumns
+from resetfree.problems.gym.observations import Observer
+from resetfree.problems.knowledge import GoalColumns, Guidance, columns_of
+from resetfree.problems.stepping import SteppedProblem
 
 GO_ON, NEW_TASK, RESTART = "go on", "new task", "restart for free"
 AFTER = (GO_ON, NEW_TASK, RESTART)
@@ -169,3 +173,30 @@ def _reached_by(env: Env, size: int) -> Callable[[Floats, Floats], Bools] | None
     except Exception:  # the environment's own code, which may take one goal at a time
         return None
     return reached if said.shape == (3,) and said.tolist() == [True, True, False] else None
+
+
+class WithGoals(SteppedProblem):
+    """A problem of an environment, whose states may hold goals."""
+
+    env: Env
+    terms: Any  # `known.Terms`
+    _observer: Observer
+
+    @property
+    def guidance(self) -> Guidance | None:
+        """What the task states about itself, where states are its observations."""
+        found = getattr(self.env.unwrapped, "guidance", None) if self._plain else None
+        return found if isinstance(found, Guidance) else None
+
+    @cached_property
+    def goal_columns(self) -> GoalColumns | None:
+        """Where states have the goal that is requested, and the one that was reached; None if they do not."""
+        if not self._plain:
+            return None
+        stated = self.guidance
+        return goal_columns(self.env) if stated is None else columns_of(stated, len(self._observer.names))
+
+    @property
+    def _plain(self) -> bool:
+        """Whether states are single observations, as vectors."""
+        return self.n_states is None and self.terms.function is None and not isinstance(self._observer, Recent)
