@@ -15,6 +15,7 @@ SAYS = {
     "A command": ["run file fifty.rfrun", "resetfree certify fifty.rfrun check every claim 4"],
     "A dual player": ["haggler", "Raises the price after each reset", "against haggler"],
     "A family of environments": ["corridor Corridors with a hole at the end", "corridor:8, episodes of 10 actions"],
+    "A method that brings a system back": ["shuttle"],
     "A player": ["curious", "curious against projected-gradient", "named.rfrun"],
     "A problem": ["ring-v0", "ring-v0, episodes of 6 actions"],
     "An operator": ["arm An arm puts the machine back", "performed"],

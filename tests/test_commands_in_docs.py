@@ -46,7 +46,7 @@ READ_WORDS = {
     r"ray(:|$)": "it starts a cluster; tests/runs/live/test_ray_learner.py has one",
     r"--operator\b": "it waits for a person; tests/problems/operators has one",
     r"\b(udp|serial)://": "it needs a machine beside it; tests/show/cli/test_cli_machine.py has one",
-    r"(sac|ppo|mbpo|neural-search)$": "networks are compiled for a minute first",
+    r"(sac|ppo|mbpo|neural-search|medal)$": "networks are compiled for a minute first",
     r"gym:(resetfree/|\w+(Load|Tanks|Arm|Hopper|Walker2d|Ant)\b|Hopper|Walker2d|Ant)": "its physics take a minute",
     r"[a-z_][\w.]*:[A-Z]\w*$": "it is a file of the reader's",
 }

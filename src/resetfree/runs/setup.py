@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from resetfree.core.arguments import real, shown, whole, words
 from resetfree.core.errors import InvalidInput, NotCertifiable, Notice, ResetFreeError, UnknownName
 from resetfree.game.capabilities import choose
-from resetfree.game.contract import MOST_EPISODES, DualPlayer, PrimalPlayer, Round, check_actions
+from resetfree.game.contract import MOST_EPISODES, DualPlayer, PrimalPlayer, Round, TakesTurns, check_actions
 from resetfree.game.delayed import Delay, DelayedGame, with_delay
 from resetfree.game.loop import DIRECT, FEEDBACK, Direct, Game, begin, play
 from resetfree.players import Role, discover, fitting, make_player, paired, player_class
@@ -261,7 +261,8 @@ def _players_for(problem: Problem) -> list[str]:
     if problem.actions.n is not None:
         return []
     known = discover("primal").own.items()
-    return ["auto", *(name for name, one in known if isinstance(problem.actions, one.action_spaces))]
+    able = [name for name, one in known if problem.guidance is not None or not issubclass(one, TakesTurns)]
+    return ["auto", *(name for name in able if isinstance(problem.actions, discover("primal")[name].action_spaces))]
 
 
 def _named(role: Role, player: Any) -> Any:

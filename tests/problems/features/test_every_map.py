@@ -272,7 +272,7 @@ def test_a_function_by_name_is_the_function() -> None:
 
 
 def test_the_run_names_the_function_and_saves_no_code() -> None:
-    assert describe(UserFeatures(radius))["function"].endswith("test_user.radius")
+    assert describe(UserFeatures(radius))["function"].endswith("test_every_map.radius")
     psi, fresh, other = (UserFeatures(radius, bound=b).fit(NOTHING, LOW, HIGH, 0) for b in (5.0, 5.0, 7.0))
     saved = dump(psi)
     assert "function" not in saved

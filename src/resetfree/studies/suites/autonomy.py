@@ -18,7 +18,7 @@ import numpy as np
 
 from resetfree.core.errors import InvalidInput, NotCertifiable, Notice
 from resetfree.core.settings import check_names
-from resetfree.game.capabilities import Exploits, choose
+from resetfree.game.capabilities import Exploits, Follows, choose
 from resetfree.game.contract import RequestsHelp, TakesTurns
 from resetfree.game.loop import Game, begin
 from resetfree.game.loop import play as game_rounds
@@ -27,13 +27,13 @@ from resetfree.players.neural.autonomy.together import train
 from resetfree.problems.autonomy import IDS
 from resetfree.problems.autonomy.goal_task import GoalTask
 from resetfree.problems.autonomy.plane import Tabletop
-from resetfree.problems.contract import Policy
+from resetfree.problems.contract import Episode, Policy
 from resetfree.problems.gym import from_gym
 from resetfree.problems.gym.adapter import GymProblem
 from resetfree.runs.stuck import STUCK
 
 Line: TypeAlias = dict[str, Any]
-AUTO = "auto"
+AUTO, SHOWN = "auto", "auto-shown"  # the second is given the demonstrations of the task
 EPISODE = 50  # steps of an episode of the game: policies are kept for so long
 TESTS = 8  # fresh environments of an evaluation
 LAST = 5  # evaluations of which the mean is reported
@@ -64,9 +64,13 @@ def key_of(line: Mapping[str, Any]) -> str:
 
 
 def contenders() -> dict[str, Any]:
-    """The methods by name: those that take turns; `auto` has no class."""
-    known = discover("primal").own
-    return {AUTO: None, **{name: cls for name, cls in known.items() if issubclass(cls, TakesTurns) and cls.baseline}}
+    """The methods by name: those that take turns, and `auto`, which has no class."""
+    known = discover("primal")
+    return {
+        AUTO: None,
+        SHOWN: None,
+        **{name: cls for name, cls in known.items() if issubclass(cls, TakesTurns) and cls.baseline},
+    }
 
 
 def named(names: Sequence[str] | None, *, together: bool = False) -> list[str]:
@@ -78,7 +82,7 @@ def named(names: Sequence[str] | None, *, together: bool = False) -> list[str]:
     fit = [name for name, cls in known.items() if not together or getattr(cls, "traits", None) is not None]
     if names is None:
         return fit
-    primal = discover("primal").own
+    primal = discover("primal")
     meant = [primal[name].counterpart or name if name in primal and name not in known else name for name in names]
     check_names(meant, fit, "method of this comparison")
     return meant
@@ -119,7 +123,7 @@ def deployed(policy: Policy, env: GoalTask, seed: int) -> float:
 
 def players_of(trial: Trial, problem: GymProblem, turn: int) -> tuple[Any, Any, str]:
     """The players of a trial and their feedback."""
-    if trial.method == AUTO:
+    if trial.method in (AUTO, SHOWN):
         found = choose(problem, discover("primal").own, bound_known=False)
         own = {**found.settings.get("primal", {}), **trial.settings}
         dual = make_player("dual", found.dual, found.settings.get("dual", {}))
@@ -133,13 +137,27 @@ def players_of(trial: Trial, problem: GymProblem, turn: int) -> tuple[Any, Any, 
 def _play(trial: Trial) -> Line:
     began, env = time.monotonic(), fresh(trial.task)
     problem = from_gym(f"gym:{trial.task}", horizon=EPISODE, reward_range=(0.0, 1.0))
-    line: Line = {**{name: getattr(trial, name) for name in KEYS[:4]}, "settings": dict(trial.settings)}
+    line: Line = {
+        **{name: getattr(trial, name) for name in KEYS[:4]},
+        "settings": dict(trial.settings),
+        "every": trial.every,
+    }
     line |= {"engine": "alone", "status": DONE, "interventions": 0, "requested": 0, "deployed": [], "rewards": []}
     try:
         primal, dual, feedback = players_of(trial, problem, env.hold)
         game = begin(problem, primal, dual, episodes=10**9, seed=trial.seed)
     except NotCertifiable as error:
         return {**line, "status": REFUSED, "why": str(error)}
+    if trial.method == SHOWN:
+        if not isinstance(primal, Follows) or problem.guidance is None:
+            return {
+                **line,
+                "status": REFUSED,
+                "why": f"'{primal.name}', which auto takes, learns from no demonstration",
+            }
+        for one in problem.guidance.demonstrations(trial.seed, False):
+            shown = Episode(one.states, one.actions, one.rewards, reset=False, next_start=one.states[-1])
+            game.primal = primal.follow(game.primal, shown)
     taken, earned = 0, 0.0
     for this in play_rounds(problem, primal, dual, game, feedback):
         before, taken = taken, taken + len(this.episode.actions)
@@ -192,11 +210,16 @@ def play_together(names: Sequence[str], task: str, seeds: Sequence[int], trial: 
     lines: list[Line] = []
     for name, seed in pairs:
         one = trial._replace(method=name, task=task, seed=seed)
-        line: Line = {**{key: getattr(one, key) for key in KEYS[:4]}, "settings": dict(trial.settings)}
+        line: Line = {
+            **{key: getattr(one, key) for key in KEYS[:4]},
+            "settings": dict(trial.settings),
+            "every": trial.every,
+        }
         lines.append({**line, "engine": "together", "status": CUT, "requested": 0, "deployed": [], "rewards": []})
     for taken, success, counts in train([(players[name], seed) for name, seed in pairs], env, trial.steps, trial.every):
-        for line, found, (resets, turns, timeouts, paid) in zip(lines, success, counts.tolist(), strict=True):
+        for line, found, (resets, turns, timeouts, paid, helped) in zip(lines, success, counts.tolist(), strict=True):
             line |= {"interventions": int(resets), "turns": int(turns), "timeouts": int(timeouts), "taken": taken}
+            line["requested"] = int(helped)
             line["deployed"].append([taken, float(found)])
             line["rewards"].append(round(paid / taken, 6))
             line |= {"seconds": round(time.monotonic() - began, 1), "status": DONE if taken >= trial.steps else CUT}

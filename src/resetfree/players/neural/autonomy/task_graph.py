@@ -15,7 +15,6 @@ import numpy as np
 
 from resetfree.core.arrays import Floats
 from resetfree.game.capabilities import Partner
-from resetfree.game.contract import Prediction
 from resetfree.players.neural.autonomy.turns import FORWARD, Traits, Turn, Turns, TurnState
 
 
@@ -61,7 +60,6 @@ class Ha2020(MTRF):
     name: ClassVar[str] = "ha2020"
     traits: ClassVar[Traits | None] = None
     baseline: ClassVar[bool] = True
-    prediction: ClassVar[Prediction] = "high"
     costs: ClassVar[bool] = True
 
     @classmethod

@@ -17,7 +17,7 @@ from resetfree.core.errors import NotCertifiable
 from resetfree.core.extras import Deferred, jitted
 from resetfree.core.settings import Fraction, Range
 from resetfree.core.state import require
-from resetfree.game.contract import Plan, Round, Statement, check_multiplier
+from resetfree.game.contract import Plan, Prediction, Round, Statement, check_multiplier
 from resetfree.players.neural.networks import (
     MOST_PRICE,
     Layers,
@@ -114,6 +114,7 @@ class Traits(NamedTuple):
     graph: bool = False  # whether the state chooses the next task
     early: bool = False  # whether competence ends a turn
     aborts: bool = False  # whether the second agent's values stop the first
+    tests: bool = False  # whether a learned test of irreversibility ends values, and requests help
 
 
 class Turn(NamedTuple):
@@ -185,6 +186,7 @@ class Turns(SAC):
     The multiplier of the latest round is added to the price of a fall, in every context.
     """
 
+    prediction: ClassVar[Prediction] = "none"
     agents: ClassVar[int] = 2  # K
     traits: ClassVar[Traits | None] = None  # None: it is played alone
     # Deployed success by task as published, where it is on the tasks of EARL: recomputed from the per-seed files that
