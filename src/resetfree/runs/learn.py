@@ -24,6 +24,8 @@ from resetfree.runs.data.dataset_loading import taught_again, taught_anew
 from resetfree.runs.file.ledger import Ledger, read, read_spec_of
 from resetfree.runs.file.runfile import Checkpoint
 from resetfree.runs.file.spec import difference
+from resetfree.runs.fleet.plan import FleetPlan
+from resetfree.runs.fleet.resuming import go_on_as_fleet
 from resetfree.runs.live.acting import go_on, real_time, temporary_file
 from resetfree.runs.playing import Stopped, play_at_rate, play_rounds, run_of
 from resetfree.runs.request import Options, Progress, RunRequest, signature_of
@@ -115,8 +117,11 @@ def learn(
 learn.__signature__ = signature_of(learn)  # type: ignore[attr-defined]
 
 
-def fulfil(request: RunRequest, world: World) -> Run:
-    """Play the run of a request on its problem, made by `request.world()`; what `learn` does once it has both."""
+def fulfil(request: RunRequest, world: World, fleet: FleetPlan | None = None) -> Run:
+    """Play the run of a request on its problem, made by `request.world()`; what `learn` does once it has both.
+
+    fleet: the machines, if there are several.
+    """
     old = request.from_what.start_from
     if isinstance(old, str | Path):
         request = request.changed("from_what", start_from=load(old))
@@ -126,9 +131,10 @@ def fulfil(request: RunRequest, world: World) -> Run:
     if when.rate is not None:
         clock = real_time(world, when.rate, when.max_staleness, when.learner)
         timing = {"rate": clock.deadlines.rate}
+    timing = timing if fleet is None else fleet.timing
     with ExitStack() as kept:
         if request.where.resume and file is not None:
-            opened = _reopen(request, world, Ledger.reopen(file), timing)
+            opened = _reopen(request, world, Ledger.reopen(file), timing, fleet)
             if isinstance(opened, Run):
                 return opened
             kept.enter_context(nonsense_refused(opened.setup, file))
@@ -136,7 +142,9 @@ def fulfil(request: RunRequest, world: World) -> Run:
             setup = _prepared(request, world, timing)
             if clock is not None and file is None:
                 file = kept.enter_context(temporary_file())
-            opened = _create(request, setup, file)
+            opened = _create(request, setup, file, fleet)
+        if opened.schedule is not None:
+            kept.callback(opened.schedule.close)
         return play_rounds(request, opened) if clock is None else play_at_rate(request, opened, clock)
 
 
@@ -149,7 +157,7 @@ def _prepared(
     return as_timed(prepare(world, request.who, episodes=episodes, seed=request.what.seed, before=before), timing)
 
 
-def _create(request: RunRequest, setup: Setup, file: Path | None) -> OpenRun:
+def _create(request: RunRequest, setup: Setup, file: Path | None, fleet: FleetPlan | None) -> OpenRun:
     """A new run, in a new file if it has one."""
     known, rows = None, []
     if request.from_what:
@@ -161,7 +169,8 @@ def _create(request: RunRequest, setup: Setup, file: Path | None) -> OpenRun:
     checkpoint_of(setup.game, 0.0)  # what cannot be saved is refused before the first round
     starts, overwrite = start_type(setup), request.where.overwrite
     ledger = Ledger.create(file, setup.spec, starts=starts, overwrite=overwrite, data=rows)
-    return OpenRun(setup, ledger, before=0.0, given=known, watch=Watch.of(setup.world.problem))
+    schedule = None if fleet is None else fleet.schedule(setup, ledger.episodes, 0.0)
+    return OpenRun(setup, ledger, before=0.0, given=known, watch=Watch.of(setup.world.problem), schedule=schedule)
 
 
 def _today(spec: dict[str, Any], setup: Setup) -> dict[str, Any]:
@@ -181,7 +190,13 @@ def _defaults(player: Any) -> dict[str, Any]:
     return {one.name: describe(one.default) for one in known if one.default == getattr(player, one.name)}
 
 
-def _reopen(request: RunRequest, world: World, ledger: Ledger, timing: dict[str, Any] | None) -> OpenRun | Run:
+def _reopen(
+    request: RunRequest,
+    world: World,
+    ledger: Ledger,
+    timing: dict[str, Any] | None,
+    fleet: FleetPlan | None,
+) -> OpenRun | Run:
     """The run of a file, with its game where it ended; or the run itself, if it is finished."""
     file, episodes, spec = request.where.path, request.how_long.episodes, ledger.spec
     assert file is not None
@@ -201,7 +216,8 @@ def _reopen(request: RunRequest, world: World, ledger: Ledger, timing: dict[str,
             return run
         known = taught_again(setup, ledger, request.from_what)
         note = extension_note(setup, wanted) if wanted > ledger.episodes else None
-        opened = OpenRun(setup, ledger, before, given=known, watch=Watch.of(world.problem))
+        schedule = None if fleet is None else fleet.schedule(setup, wanted, before)
+        opened = OpenRun(setup, ledger, before, given=known, watch=Watch.of(world.problem), schedule=schedule)
         checkpoint = _go_on(opened, file, at_rate=request.when.rate is not None)
         setup.game.why = "resume"
         ledger.resume(checkpoint)
@@ -228,7 +244,9 @@ def _go_on(opened: OpenRun, file: Path, *, at_rate: bool) -> Checkpoint:
         restore(problem, game, checkpoint, saved, ledger)
     contents = ledger.contents()
     with nonsense_refused(setup, file):
-        if not at_rate:
+        if opened.schedule is not None:
+            go_on_as_fleet(setup, ledger, opened.schedule)
+        elif not at_rate:
             replay_since(setup, ledger, requested_after(contents.interventions) if problem.persistent else ())
         watch.replay(contents.columns, contents.interventions)
     return checkpoint if at_rate and checkpoint is not None else checkpoint_of(game, opened.before)

@@ -16,11 +16,11 @@ from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
+from resetfree.core.children import Child
 from resetfree.core.errors import ResetFreeError
 from resetfree.core.extras import WAIT, first_line, import_ray, joined
 from resetfree.core.interrupts import SLICE
 from resetfree.studies.engines.runner import J, Job, Local, Outcome, Outcomes
-from resetfree.studies.workers import Child
 
 RETRIES = 20  # deaths of workers and nodes after which a trial fails
 LOSSES = 3  # losses of the cluster in a row, without a finished trial, after which the engine gives up
