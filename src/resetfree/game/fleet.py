@@ -225,19 +225,23 @@ class Fleet(Direct):
             if machine not in self._results:
                 self.crew.begin(machine, one, self._chance(game, machine, again=True))
                 self._take(game, machine)
-        while True:
+        while not self._over(game):
             self._help(game)
             self._begin(primal, dual, game)
-            ends = {i: one.began + len(self._results[i].actions) for i, one in game.under_way.items()}
+            ends = [one.began + len(self._results[i].actions) for i, one in game.under_way.items()]
             resets = [one.ready for one in game.machines if one.start is not None and one.ready > game.now]
             waits = [end for end in game.free if end > game.now] if any(m.waits for m in game.machines) else []
-            game.now = min([*ends.values(), *resets, *waits], default=inf)
-            over = [(game.under_way[i].number, i) for i, end in ends.items() if end <= game.now]
-            if over:
-                machine = min(over)[1]
-                game.last = machine, game.under_way.pop(machine)
-                game.s1 = game.last[1].start
-                return
+            game.now = max(min([*ends, *resets, *waits], default=inf), game.now)
+
+    def _over(self, game: FleetGame) -> bool:
+        """Take the next episode that is over by now, in the order in which they began; whether there is one."""
+        acting = game.under_way.items()
+        over = [(one.number, i) for i, one in acting if one.began + len(self._results[i].actions) <= game.now]
+        if over:
+            machine = min(over)[1]
+            game.last = machine, game.under_way.pop(machine)
+            game.s1 = game.last[1].start
+        return bool(over)
 
     def _help(self, game: FleetGame) -> None:
         """Operators that are free begin with the machine that would earn the most; of equals, that has waited most."""

@@ -34,7 +34,7 @@ def learn_fleet(
     operators: how many operators there are: a machine that needs a reset waits until one is free, who then goes to the
       machine that earned the most. Or a list of people (`OperatorReset`), who are waited for in real time.
     reset_time: steps that a reset takes.
-    risk: how many falls may be expected of all episodes under way that try something new. With a smaller number machines
+    risk: how many falls may be expected of all episodes under way that try something new. With a smaller number they
       stand longer and fall less; with 1e9 they never stand because of others.
     where: "here", one after the other in this process (finite problems); "threads" (environments that are given as
       objects, and with people); "processes" (what is given by name); "ray" or ray:ADDRESS, on a Ray cluster.
