@@ -12,7 +12,7 @@ from resetfree.core.compiled import jit
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import PositiveInt, check
 from resetfree.game.loop import FEEDBACK, Game
-from resetfree.players.dual.multiplier_functions import MultiplierLine
+from resetfree.players.dual import MultiplierLine
 from resetfree.players.dual.online_gradient import ProjectedGradient
 from resetfree.players.linear.intervals import IntervalState, interval_plan
 from resetfree.players.linear.linear_ucb import LinearState, LinearUCB

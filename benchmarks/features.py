@@ -14,8 +14,7 @@ import numpy as np
 from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput
 from resetfree.problems.features import FeatureMap, discover
-from resetfree.problems.features.basis import RadialBasis
-from resetfree.problems.features.cosines import RandomFourier
+from resetfree.problems.features.basis import RadialBasis, RandomFourier
 
 SEEN = 2000  # states for the fit, and as many fresh ones
 RIDGE = 1e-6

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from resetfree.problems.zoo.generated import family_of
 from resetfree.show.cli.bench_pages import draw_pareto
 from resetfree.show.report.comparison import span, verdict
-from resetfree.studies.suites.suite import Case, Instance, instance, methods
+from resetfree.studies.suites import Case, Instance, instance, methods
 from resetfree.studies.suites.suite_runner import Entry, PlayedEntry, compare
 from resetfree.studies.suites.trials import Measured, MethodPlayers, ground, run_trial
 from resetfree.studies.trial import Trial

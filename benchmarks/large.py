@@ -24,8 +24,8 @@ import resetfree as rf
 from resetfree.core.state import dump
 from resetfree.game.contract import DualPlayer, PrimalPlayer
 from resetfree.game.loop import Game, begin, play
+from resetfree.players.dual.one_multiplier import Counting
 from resetfree.players.dual.online_gradient import ProjectedGradient
-from resetfree.players.dual.penalties import Counting
 from resetfree.players.elimination.support_elimination import SupportElimination
 from resetfree.players.linear.linear_ucb import LargeLinearState, LinearUCB
 from resetfree.players.tabular.sparse_counts import SeenCounts

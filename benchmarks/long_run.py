@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import resetfree as rf
-from resetfree.game.auto import choose
+from resetfree.game.capabilities import choose
 from resetfree.players import discover
-from resetfree.problems.world import find_world
-from resetfree.theory.comparators import possible
+from resetfree.problems.registry import find_world
+from resetfree.theory.regret import possible
 
 OBJECTIVES = ("episode", "long-run")
 NAMED: list[tuple[str, dict[str, Any], int]] = [(name, {}, 10_000) for name in ("grid-v0", "pits-v0", "doors-v0")]

@@ -26,7 +26,7 @@ from resetfree.core.errors import one_line
 from resetfree.problems.gym.adapter import GymProblem
 from resetfree.problems.machines import arm, cart_load, two_tanks
 from resetfree.problems.machines.set_points import SetPointMachine, play
-from resetfree.studies.workers import stopping
+from resetfree.studies.engines import stopping
 
 HORIZON = 100
 EPISODES = 1_000_000  # more than any trial has: it ends by its steps

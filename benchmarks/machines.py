@@ -30,7 +30,7 @@ from benchmarks.machine_trials import LEARNERS, OURS, TASKS, Trial, line_of, wor
 
 from resetfree.core.errors import ResetFreeError
 from resetfree.core.interrupts import terminable
-from resetfree.studies.workers import Workers
+from resetfree.studies.engines import Workers
 
 SEEDS, FEWER = range(2001, 2011), range(2001, 2004)  # of ours, and of the others
 STEPS = 50_000  # of the others

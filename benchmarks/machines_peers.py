@@ -33,7 +33,7 @@ import numpy as np
 
 import resetfree as rf
 from resetfree.players import make_player
-from resetfree.players.dual.penalties import ConstantPenalty
+from resetfree.players.dual.one_multiplier import ConstantPenalty
 from resetfree.problems.action_spaces import Box, from_unit
 from resetfree.problems.gym.adapter import GymProblem
 

@@ -12,8 +12,8 @@ from rich.table import Table
 
 import resetfree as rf
 from resetfree.game.loop import begin, play
-from resetfree.players.method import Setting
-from resetfree.studies.suites.suite import methods
+from resetfree.players import Setting
+from resetfree.studies.suites import methods
 from resetfree.theory.oracle import Evaluator
 
 EPISODES = 2000

@@ -32,7 +32,7 @@ from benchmarks.real_time_trials import (
 
 import resetfree as rf
 from resetfree.core.errors import ResetFreeError
-from resetfree.problems.machines.served import switch_on
+from resetfree.problems.machines import switch_on
 from resetfree.runs.live import learner as learner_process
 
 WORLDS = ("waits", "at a rate", "learner killed", "thinks in the loop")

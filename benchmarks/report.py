@@ -19,7 +19,7 @@ from pathlib import Path
 from rich.console import Console
 
 import resetfree as rf
-from resetfree.show.report.html import write_report
+from resetfree.show.report import write_report
 
 SECONDS, MEGABYTES, OPENING = 20.0, 10.0, 2.0
 PROBE = """<script>addEventListener("load", () => setTimeout(() => { document.title = "opened in "

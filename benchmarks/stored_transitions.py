@@ -23,10 +23,10 @@ from rich.console import Console
 from rich.table import Table
 
 from resetfree.game.loop import begin, play
-from resetfree.players.dual.penalties import ConstantPenalty
+from resetfree.players.dual.one_multiplier import ConstantPenalty
 from resetfree.players.linear.stored_linear import StoredLinear, StoredState
 from resetfree.players.linear.stored_ridge import fit, use_features
-from resetfree.problems.features.cosines import RandomFourier
+from resetfree.problems.features.basis import RandomFourier
 from resetfree.problems.stepping import Step, SteppedProblem
 
 Floats = NDArray[np.float64]

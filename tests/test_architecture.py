@@ -205,8 +205,8 @@ def test_a_named_player_is_found_wherever_it_is_named(tmp_path: Path, monkeypatc
     monkeypatch.setattr(sys.modules[__name__], "SRC", tmp_path)
     file = tmp_path / "show.py"
     for text, many in {
-        "from resetfree.players.dual.search import anything": 1,
-        "import resetfree.players.dual.search": 1,
+        "from resetfree.players.dual.one_multiplier import anything": 1,
+        "import resetfree.players.dual.one_multiplier": 1,
         "from resetfree.players.linear import linear_ucb": 1,
         "x = LinearUCB": 1,
         "x = module.Search()": 1,

@@ -13,7 +13,7 @@ from resetfree.core.compiled import libraries, one_thread
 RUN = """
 import hashlib
 import resetfree as rf
-from resetfree.problems.features.cosines import RandomFourier
+from resetfree.problems.features.basis import RandomFourier
 from resetfree.players.linear.stored_linear import StoredLinear
 from resetfree.players.testing.trial_problems import Plane
 

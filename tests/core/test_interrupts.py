@@ -29,7 +29,7 @@ from resetfree.problems.operators import http
 from resetfree.problems.operators.channel import Request
 from resetfree.runs.file.ledger import read
 from resetfree.show.cli import main
-from resetfree.studies.workers import Workers
+from resetfree.studies.engines import Workers
 
 ROOT = Path(__file__).parents[2]
 LONG = 60.0  # seconds that a wait takes if the signal is lost

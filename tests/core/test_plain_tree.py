@@ -21,9 +21,9 @@ from resetfree.problems.contract import ChoicePolicy, Modal
 from resetfree.problems.features import Features
 from resetfree.problems.features.scaling import Scaling
 from resetfree.problems.finite.tabular_policy import TabularPolicy
+from resetfree.problems.formula import TanhPolicy
+from resetfree.problems.registry import find_world
 from resetfree.problems.stepping import FunctionPolicy, playable
-from resetfree.problems.tanh_policy import TanhPolicy
-from resetfree.problems.world import find_world
 from resetfree.runs.request import Who
 from resetfree.runs.setup import prepare
 

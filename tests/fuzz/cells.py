@@ -142,7 +142,7 @@ def _json(connection: sqlite3.Connection, rng: random.Random) -> str:
 
 def _option(connection: sqlite3.Connection, rng: random.Random) -> str:
     """Options and names that would be followed to code, and sizes that would fill the memory."""
-    from resetfree.problems.gym.options import NAMES
+    from resetfree.problems.gym import NAMES
 
     try:
         spec = json.loads(connection.execute("SELECT json FROM spec").fetchone()[0])

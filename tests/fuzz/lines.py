@@ -150,7 +150,7 @@ def settings() -> list[str]:
     """Every option of a problem and setting of a player."""
     import resetfree as rf
     from resetfree.players import discover
-    from resetfree.problems.gym.options import NAMES
+    from resetfree.problems.gym import NAMES
 
     keys = {name for spec in rf.problems().values() for name in spec.options}
     for role in ROLES:

@@ -16,11 +16,10 @@ import numpy as np
 import pytest
 
 import resetfree as rf
-from resetfree.game.auto import choose
-from resetfree.game.capabilities import Suits
+from resetfree.game.capabilities import Suits, choose
 from resetfree.players import discover
 from resetfree.players import requirements as suitability
-from resetfree.problems.world import find_world
+from resetfree.problems.registry import find_world
 
 FILE = Path(__file__).parent / "auto_choices.json"
 ENVIRONMENTS = ("gym:CartPole-v1", "gym:FrozenLake-v1", "gym:MountainCar-v0", "gym:Hopper-v5", "gym:Humanoid-v5")

@@ -10,8 +10,10 @@ import pytest
 
 import resetfree as rf
 from resetfree.core.arrays import Floats
-from resetfree.players.controlled import FIRST, SAID, TOOK_OVER, WORSE, Controlled, ControlledState, radius
-from resetfree.players.requirements import TakesEpisodes
+from resetfree.players import TakesEpisodes
+from resetfree.players.controlled import FIRST, SAID, TOOK_OVER, WORSE, Controlled, ControlledState
+from resetfree.players.safe_region import SafeStates, within_region
+from resetfree.players.takeover import Comparison, Verdict, radius
 from resetfree.problems.contract import State
 from resetfree.show.cli import main
 
@@ -120,9 +122,75 @@ def test_a_worse_policy_never_does() -> None:
     assert rewards(run).mean() > 4.4  # the controller's 5, and 2 in a quarter of the episodes
 
 
-def test_an_equal_policy_takes_over_with_the_stated_error() -> None:
-    taken = [bool(said(learn(0.3, 250, seed), TOOK_OVER)) for seed in range(12)]
-    assert sum(taken) <= 2  # of 12 at an error below 0.025 each: 3 or more with a probability of 0.003
+def outcome(learned: Floats, controller: Floats, seed: int) -> tuple[Verdict, int]:
+    """The first verdict about values of episodes, and after how many of both."""
+    trial, used = Comparison(seed, lowest=float(controller[:50].min())), [0, 0]
+    trial.begin_pair(0)
+    for k in range(len(learned) + len(controller)):
+        actor = int(trial.trying)
+        values = (controller, learned)[actor]
+        if used[actor] == len(values):
+            break
+        found = trial.add(float(values[used[actor]]), k)
+        used[actor] += 1
+        if found in (Verdict.BETTER, Verdict.WORSE):
+            return found, sum(used)
+    return Verdict.OPEN, sum(used)
+
+
+def steady(rng: np.random.Generator, mean: float, deviation: float = 0.05) -> Floats:
+    """Values of 300 episodes."""
+    return np.clip(rng.normal(mean, deviation, 300), 0.0, 1.0)
+
+
+def heavy(rng: np.random.Generator, mean: float, part: float) -> Floats:
+    """As many, a few of which earn nothing at all; the others are better, so that the mean is the same."""
+    return np.where(rng.random(300) < part, 0.0, steady(rng, mean / (1.0 - part), 0.02))
+
+
+@pytest.mark.parametrize("part", [0.0, 0.02, 0.05, 0.1])
+def test_what_is_no_better_takes_over_with_the_stated_error_however_heavy_its_tail(part: float) -> None:
+    """The first test has the error 0.025: of 400 sequences more than 20 take over with a probability of 0.001."""
+    rng = np.random.default_rng(int(100 * part))
+    found = [outcome(heavy(rng, 0.8, part), steady(rng, 0.8), seed)[0] for seed in range(400)]
+    assert sum(one is Verdict.BETTER for one in found) <= 20
+
+
+@pytest.mark.parametrize("rhythm", [1, 2, 5])
+def test_phases_of_the_machine_favour_neither(rhythm: int) -> None:
+    """Set points in the rhythm of the pairs: without the coin, one of two equal actors takes over."""
+    easy, taken = np.where(np.arange(600) // rhythm % 2 == 0, 0.9, 0.7), 0
+    for seed in range(400):
+        trial = Comparison(seed, lowest=0.7)
+        trial.begin_pair(0)
+        taken += any(trial.add(float(value), k) is Verdict.BETTER for k, value in enumerate(easy))
+    assert taken <= 20
+
+
+@pytest.mark.parametrize(("better", "within"), [(0.04, 300), (0.1, 120), (0.2, 70)])
+def test_a_better_one_takes_over_in_reasonable_time(better: float, within: int) -> None:
+    """By 5 % of the controller's 0.8 after at most 300 episodes of both, in nine of ten sequences."""
+    rng = np.random.default_rng(1)
+    found = [outcome(steady(rng, 0.8 + better), steady(rng, 0.8), seed) for seed in range(40)]
+    assert sum(one is Verdict.BETTER and n <= within for one, n in found) >= 36
+
+
+def test_safe_states_have_a_shape() -> None:
+    """Two sensors that always agree were never safe apart, though each is in its range."""
+    rng = np.random.default_rng(0)
+    safe = SafeStates(np.zeros((2, 2)), mean=np.zeros(2), squares=np.zeros((2, 2)))
+    for _ in range(20):
+        along = rng.uniform(-1.0, 1.0, (10, 1))
+        safe.see(along + 0.05 * rng.normal(size=(10, 2)), reset=False)
+    allowed = [within_region(safe.allowed(), np.array(s)) for s in ([0.9, 0.9], [-0.5, -0.5], [0.9, -0.9], [1.4, 1.4])]
+    assert allowed == [True, True, False, False]
+
+
+def test_states_shortly_before_a_reset_were_not_safe() -> None:
+    safe = SafeStates(np.zeros((2, 1)), mean=np.zeros(1), squares=np.zeros((1, 1)))
+    safe.see(np.arange(40.0)[:, None], reset=True)
+    assert safe.ends[1, 0] == 19.0
+    assert safe.known == 20
 
 
 def test_the_test_holds_at_any_time() -> None:
@@ -143,7 +211,7 @@ def test_resets_are_at_most_those_that_it_may_cause(explore: int) -> None:
 
 def test_a_player_that_does_not_count_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     def forgetful(self: Controlled, state: ControlledState) -> None:
-        state.begin_test()
+        state.trial.begin_test(state.k)
 
     monkeypatch.setattr(Controlled, "_charge", forgetful)
     assert learn(1.0, 300, explore=1).realised_resets[-1] > 1

@@ -113,7 +113,7 @@ folder = Path(sys.argv[1])
 resetfree.players.tabular.__path__.append(str(folder / "primal"))
 resetfree.players.dual.__path__.append(str(folder / "dual"))
 import resetfree as rf
-from resetfree.show.report.html import write_report
+from resetfree.show.report import write_report
 file = folder / "run.rfrun"
 run = rf.learn("edge-one-action-v0", episodes=30, seed=1, path=file)
 named = rf.learn("grid-v0", "only-action", episodes=30, seed=1)

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 import resetfree as rf
-from resetfree.game.auto import choose
-from resetfree.game.capabilities import Partner, Suited
+from resetfree.game.capabilities import Partner, Suited, choose
 from resetfree.players import discover
 from resetfree.players import requirements as suitability
 from resetfree.players.requirements import CHARGE, MACHINE
@@ -190,8 +189,8 @@ def test_auto_takes_networks_where_states_are_long(monkeypatch: pytest.MonkeyPat
 def test_a_choice_needs_no_jax() -> None:
     """It is imported when a player with networks is made, not when others are chosen or this one is considered."""
     code = (
-        "import sys; from resetfree.players import discover; from resetfree.game.auto import "
-        "choose; from resetfree.problems.world import find_world; problem = find_world('gym:Pendulum-v1', {}).problem; "
+        "import sys; from resetfree.players import discover; from resetfree.game.capabilities import choose; "
+        "from resetfree.problems.registry import find_world; problem = find_world('gym:Pendulum-v1', {}).problem; "
         "print(choose(problem, discover('primal'), bound_known=False).primal, 'jax' in sys.modules)"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -5,7 +5,7 @@ import pytest
 
 import resetfree as rf
 from resetfree.problems.blueprint import blueprint, fingerprint
-from resetfree.problems.world import find_world
+from resetfree.problems.registry import find_world
 
 # The first digits of what runs of these problems have recorded.
 RECORDED: dict[tuple[str, tuple[tuple[str, object], ...]], str] = {

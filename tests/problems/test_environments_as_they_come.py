@@ -8,7 +8,7 @@ import pytest
 from tests.show.cli import commands
 
 import resetfree as rf
-from resetfree.problems.world import find_world, full_name
+from resetfree.problems.registry import find_world, full_name
 from resetfree.runs.file.ledger import Ledger
 from resetfree.studies.plan import read_plan
 

@@ -13,7 +13,7 @@ from resetfree.problems.action_spaces import ActionSpace
 from resetfree.problems.finite.tabular_policy import LazyPolicy, TabularPolicy, as_policy
 from resetfree.problems.stepping import FunctionPolicy, Step, SteppedProblem, playable
 from resetfree.use import DeployedPolicy
-from resetfree.use.sensors import Sensor
+from resetfree.use.predictor import Sensor
 
 
 class Recorder(SteppedProblem):

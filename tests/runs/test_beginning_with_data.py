@@ -12,7 +12,7 @@ import pytest
 import resetfree as rf
 from resetfree.game.capabilities import LearnsFromEpisodes
 from resetfree.players import discover
-from resetfree.problems.tanh_policy import TanhChoice
+from resetfree.problems.formula import TanhChoice
 from resetfree.runs.data.dataset_loading import gather
 from resetfree.runs.replay_whole import whole_run
 from resetfree.show.cli import main

@@ -11,8 +11,8 @@ from typing import Any, get_type_hints
 import pytest
 
 import resetfree as rf
-from resetfree.game.auto import choose
-from resetfree.problems.world import find_world
+from resetfree.game.capabilities import choose
+from resetfree.problems.registry import find_world
 from resetfree.runs.request import OPTIONS, Options, RunRequest
 from resetfree.show.cli import main
 from resetfree.show.cli.run import ARGUMENTS

@@ -12,7 +12,7 @@ import resetfree as rf
 from resetfree.game import contract as pauses
 from resetfree.game.contract import NOTABLE, Pauses
 from resetfree.game.loop import begin, play
-from resetfree.players.dual.penalties import Counting
+from resetfree.players.dual.one_multiplier import Counting
 from resetfree.players.tabular.references import Uniform
 from resetfree.show.cli.progress import Display
 from resetfree.show.cli.run_summary import show, summary

@@ -19,7 +19,7 @@ from resetfree.game.loop import play
 from resetfree.problems.contract import State
 from resetfree.problems.gym.observations import Numbered
 from resetfree.problems.operators import Request
-from resetfree.problems.world import find_world
+from resetfree.problems.registry import find_world
 from resetfree.runs.file import runfile
 from resetfree.runs.file.ledger import read
 from resetfree.runs.file.newfile import Contents

@@ -21,8 +21,8 @@ from resetfree.runs.replay_whole import CHECKPOINT, ROUNDS, SPEC, whole_run
 from resetfree.show.cli.certify import certify as command
 from resetfree.show.cli.progress import _stated
 from resetfree.show.cli.run_summary import show, summary
-from resetfree.show.report.html.groups import collect
-from resetfree.show.report.html.html_tables import guarantee, settings
+from resetfree.show.report.groups import collect
+from resetfree.show.report.html_tables import guarantee, settings
 from resetfree.show.studio.frames import scene_of
 from resetfree.theory.certificates import certify
 from resetfree.theory.certificates.record import CLAIM, DIGEST

@@ -20,7 +20,7 @@ from resetfree.core.errors import Notice, OperatorTimeout
 from resetfree.problems.operators import Answer, Request
 from resetfree.problems.operators.channel import sentence
 from resetfree.show.cli.progress import Display
-from resetfree.show.report.html import write_report
+from resetfree.show.report import write_report
 from resetfree.show.studio.following import Followed
 
 ROOT = Path(__file__).parents[2]

@@ -17,7 +17,7 @@ from tests.runs.forging import forge
 import resetfree as rf
 from resetfree.players import discover
 from resetfree.problems.features import discover as feature_maps
-from resetfree.problems.gym.options import DOTTED, NAMES
+from resetfree.problems.gym import DOTTED, NAMES
 from resetfree.runs.trusted_options import LARGEST, trusted_options
 from resetfree.show.cli import main
 
@@ -31,13 +31,13 @@ IMPORTING = {
     "core/extras.py",  # libraries that players name in their source
     "core/errors.py",
     "problems/features/basis.py",
-    "players/batched/__init__.py",  # the form that a player names in its source
+    "players/__init__.py",  # the form that a player names in its source
     "players/controlled.py",  # a controller that the user typed
     "problems/gym/builder.py",
     "problems/gym/decoding.py",
     "problems/gym/events.py",
     "problems/gym/making.py",
-    "problems/world.py",
+    "problems/registry.py",
     "runs/live/assignment.py",  # classes of players that this process has imported by then
     "runs/tracking/recording.py",
     "runs/tracking/tracker.py",

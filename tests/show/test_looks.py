@@ -15,7 +15,7 @@ from tests.show.studio.serving import Served, served
 
 import resetfree as rf
 from resetfree.show.cli import main
-from resetfree.show.report.html import write_report
+from resetfree.show.report import write_report
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

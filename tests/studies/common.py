@@ -1,6 +1,8 @@
 """Sweeps for tests, and whether two of them came to the same."""
 
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import resetfree as rf
@@ -9,6 +11,7 @@ from resetfree.runs.file.runfile import connect
 from resetfree.studies import SweepFolder, SweepPlan, parse_plan
 from resetfree.studies.trial import NamedTrial
 
+ROOT = Path(__file__).parents[2]
 SMALL = """
 [sweep]
 episodes = 60
@@ -67,3 +70,32 @@ def resumed_at(folder: SweepFolder, trial: NamedTrial) -> list[int]:
     rows = connection.execute("SELECT json_extract(json, '$.k') FROM meta WHERE key = 'resumed'").fetchall()
     connection.close()
     return [row[0] for row in rows]
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process has not ended; one whose end its parent has not read yet has ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def helper_of(marker: Path, process: subprocess.Popen[str] | None = None) -> int:
+    """The program that a hanging trial has started."""
+    pid = marker.with_suffix(".pid")
+    while not (pid.exists() and pid.read_text().endswith(" ")):
+        assert process is None or process.poll() is None
+        time.sleep(0.02)
+    return int(pid.read_text())
+
+
+def sweeping(file: Path, out: Path, *words: str, workers: int = 2) -> list[str]:
+    """The command that plays a sweep file, and prints one JSON object."""
+    command = [sys.executable, "-m", "resetfree.show.cli", "sweep", str(file), "--out", str(out)]
+    return [*command, "--workers", str(workers), "--json", *words]
+
+
+def begun(command: list[str]) -> subprocess.Popen[str]:
+    """A command in a process group of its own, as a terminal starts it."""
+    pipe = subprocess.PIPE
+    return subprocess.Popen(hearing(*command), cwd=ROOT, stdout=pipe, stderr=pipe, text=True, start_new_session=True)

@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -16,14 +15,12 @@ import pytest
 from rich.console import Console
 from tests.show.cli import commands
 from tests.show.cli.commands import refused, run
-from tests.studies.common import SMALL, assert_alone, fragile, hearing
+from tests.studies.common import ROOT, SMALL, assert_alone, begun, fragile, sweeping
 
 from resetfree.runs.file.ledger import read
-from resetfree.show.cli.sweep import _show_tables
-from resetfree.show.cli.sweep_report import SHOWN, SummaryLine
+from resetfree.show.cli.sweep import SHOWN, SummaryLine, _show_tables
 from resetfree.studies import SweepFolder, parse_plan
 
-ROOT = Path(__file__).parents[2]
 ONE = SMALL.replace("seeds = 2", "seeds = 1").replace("[0.1, 0.2]", "0.2")
 
 
@@ -63,12 +60,8 @@ def test_from_a_file_to_a_report(capsys: pytest.CaptureFixture[str], file: Path)
         assert made.exists()
     again = run_json(capsys, "sweep", str(file), "--engine", "local")
     assert again["engines"] == []
-    assert (again["done"], again["failed"], again["gathered"], again["engine_why"]) == (
-        2,
-        0,
-        2,
-        "nothing is left to play",
-    )
+    assert (again["done"], again["failed"], again["gathered"]) == (2, 0, 2)
+    assert again["engine_why"] == "nothing is left to play"
     data = run_json(capsys, "sweep", "status", "sweeps/small")
     assert [data[key] for key in ("trials", "done", "running", "waiting", "failed")] == [2, 2, 0, 0, 0]
     assert data["is_played"] is False
@@ -146,12 +139,9 @@ def test_another_sweep_in_the_same_folder(capsys: pytest.CaptureFixture[str], fi
 def test_ctrl_c_saves_and_the_same_command_goes_on(file: Path) -> None:
     text = ONE.replace("60", "30000")  # a second and more: Ctrl-C comes before the end
     file.write_text(text)
-    command = [sys.executable, "-m", "resetfree.show.cli", "sweep", str(file), "--engine", "local", "--workers", "2"]
-    command.append("--json")
-    process = subprocess.Popen(
-        hearing(*command), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
-    folder, plan = SweepFolder(Path("sweeps/small")), parse_plan(text)
+    folder, plan = SweepFolder(file.parent / "swept"), parse_plan(text)
+    command = sweeping(file, folder.path, "--engine", "local")
+    process = begun(command)
     while not any(folder.trial_file(trial.id).exists() for trial in plan.trials):
         assert process.poll() is None
         time.sleep(0.02)

@@ -4,40 +4,31 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections import deque
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.studies.common import assert_alone, fragile, hearing, resumed_at, started
+from tests.studies.common import (
+    ROOT,
+    assert_alone,
+    begun,
+    fragile,
+    helper_of,
+    is_running,
+    resumed_at,
+    started,
+    sweeping,
+)
 
 import resetfree as rf
 from resetfree.show.cli import main
 from resetfree.studies import SweepFolder, parse_plan, run_sweep
+from resetfree.studies.engines import Workers, stopping
 from resetfree.studies.engines.sweep_runner import standing
-from resetfree.studies.workers import Workers, stopping
 
-ROOT = Path(__file__).parents[2]
 GOOD = '[[trial]]\nproblem = "grid-v0"\nprimal = "uniform"\n'
-
-
-def is_running(pid: int) -> bool:
-    """Whether a process lives; one that nobody has buried is dead."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def helper_of(marker: Path, process: subprocess.Popen[str] | None = None) -> int:
-    """The program that a hanging trial has started."""
-    pid = marker.with_suffix(".pid")
-    while not (pid.exists() and pid.read_text().endswith(" ")):
-        assert process is None or process.poll() is None
-        time.sleep(0.02)
-    return int(pid.read_text())
 
 
 def gone(pid: int) -> None:
@@ -62,7 +53,7 @@ def test_a_trial_that_takes_too_long_is_ended_with_all_that_it_started(
         return 0.0
 
     with monkeypatch.context() as patch:
-        patch.setattr("resetfree.studies.workers._Worker.seconds", property(limit_once_it_hangs))
+        patch.setattr("resetfree.studies.engines._Worker.seconds", property(limit_once_it_hangs))
         count = run_sweep(plan, folder, engine="local", workers=1, time_limit=60.0)
     assert (count.done, count.failed) == (0, 1)
     assert "took longer than its time limit of 60 seconds, and was ended" in count.errors[0][1]
@@ -114,11 +105,8 @@ def test_one_signal_ends_a_sweep_whose_trial_hangs(tmp_path: Path, number: signa
     marker.write_text("")
     text = fragile("hanging", marker) + GOOD
     file.write_text(text)
-    command = [sys.executable, "-m", "resetfree.show.cli", "sweep", str(file), "--out", str(folder.path)]
-    command += ["--engine", "local", "--workers", "2", "--json"]
-    process = subprocess.Popen(
-        hearing(*command), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
+    command = sweeping(file, folder.path, "--engine", "local")
+    process = begun(command)
     hanging, good = parse_plan(text).trials
     helper = helper_of(marker, process)
     while not folder.is_finished(good.id, good.episodes):
@@ -187,6 +175,6 @@ class Stillborn:
 
 
 def test_processes_that_cannot_start_are_not_started_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("resetfree.studies.workers.FAILURES", 2)
+    monkeypatch.setattr("resetfree.studies.engines.FAILURES", 2)
     with pytest.raises(rf.RunError, match="2 processes in a row died"), Workers(1, Stillborn()) as workers:
         list(workers.do(deque([1])))

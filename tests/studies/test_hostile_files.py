@@ -10,8 +10,8 @@ from tests.studies.common import prepared
 
 import resetfree as rf
 from resetfree.studies import SweepFolder, parse_plan
-from resetfree.studies.folder import LARGEST
 from resetfree.studies.plan import read_plan
+from resetfree.studies.trial import LARGEST
 
 HEAD = "[sweep]\nepisodes = 1\n"
 GRID = '[[problem]]\nid = "grid-v0"\n'

@@ -11,8 +11,8 @@ from tests.studies.common import started
 import resetfree as rf
 from resetfree.runs.file.ledger import read
 from resetfree.studies import StudyStopped, gather, run_sweep
-from resetfree.studies.engines import in_batches
-from resetfree.studies.engines.in_batches import InBatches, choose_batches
+from resetfree.studies.engines import batched
+from resetfree.studies.engines.batched import InBatches, choose_batches
 from resetfree.studies.trial import TrialJob
 
 pytest.importorskip("jax")
@@ -29,9 +29,9 @@ settings.primal.scale = [0.05, 0.1]
 
 
 def test_the_rounds_are_those_of_the_local_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(in_batches, "SAVE_EVERY", 0.0)  # keep the rounds after every segment
+    monkeypatch.setattr(batched, "SAVE_EVERY", 0.0)  # keep the rounds after every segment
     kept = []
-    monkeypatch.setattr(in_batches, "_keep_piece", lambda *a, real=in_batches._keep_piece: kept.append(real(*a)))
+    monkeypatch.setattr(batched, "_keep_piece", lambda *a, real=batched._keep_piece: kept.append(real(*a)))
     plan, folder = started(TWO, tmp_path / "s")
     batches, why = choose_batches(deque(TrialJob(trial, folder.path) for trial in plan.trials), everything=True)
     assert (len(batches), why) == (1, "requested")  # the two widths side by side
@@ -61,8 +61,8 @@ def test_a_stopped_batch_goes_on_where_it_stood(tmp_path: Path, monkeypatch: pyt
     plan, folder = started(TWO, tmp_path / "s")
     whole, other = started(TWO, tmp_path / "w")
     run_sweep(whole, other, engine="batched")
-    monkeypatch.setattr(in_batches, "SAVE_EVERY", 0.0)
-    real, pieces = in_batches._keep_piece, 0
+    monkeypatch.setattr(batched, "SAVE_EVERY", 0.0)
+    real, pieces = batched._keep_piece, 0
 
     def interrupted(*arguments: object) -> None:
         nonlocal pieces
@@ -71,7 +71,7 @@ def test_a_stopped_batch_goes_on_where_it_stood(tmp_path: Path, monkeypatch: pyt
         if pieces == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(in_batches, "_keep_piece", interrupted)
+    monkeypatch.setattr(batched, "_keep_piece", interrupted)
     with pytest.raises(StudyStopped):
         run_sweep(plan, folder, engine="batched")
     assert len(list(folder.path.glob("batches/*/*.npz"))) == 2

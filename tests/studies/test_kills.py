@@ -6,12 +6,11 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
-from tests.studies.common import assert_alone, resumed_at
+from tests.studies.common import assert_alone, resumed_at, sweeping
 
 from resetfree.runs.file.ledger import read
 from resetfree.studies import SweepFolder, parse_plan
@@ -89,8 +88,7 @@ def kill_test(tmp_path: Path, *, seeds: int, episodes: int, kills: int, seed: in
     file.write_text(text)
     while done < kills:  # a sweep that is finished before all the kills is followed by another
         folder = SweepFolder(tmp_path / f"s{sweeps}")
-        command = [sys.executable, "-m", "resetfree.show.cli", "sweep", str(file), "--out", str(folder.path)]
-        command += ["--engine", "local", "--workers", "2", "--json"]
+        command = sweeping(file, folder.path, "--engine", "local")
         done, sweeps = done + attack(command, folder.path, chance, kills - done), sweeps + 1
         answer = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
         assert (answer["done"], answer["failed"], answer["gathered"]) == (n, 0, n)

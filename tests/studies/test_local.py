@@ -1,13 +1,10 @@
 """The local engine: what it plays is what `learn` plays; kills, errors and stops cost nothing that was saved."""
 
 import itertools
-import os
-import signal
 import subprocess
 import sys
 import threading
 import time
-from collections import deque
 from pathlib import Path
 
 import pytest
@@ -15,12 +12,10 @@ from tests.studies.common import SMALL, assert_alone, fragile, resumed_at, start
 
 import resetfree as rf
 from resetfree.core.files import WriterLock
-from resetfree.studies import Count, StudyStopped, SweepFolder, run_sweep
+from resetfree.studies import Count, StudyStopped, SweepFolder, engines, run_sweep
 from resetfree.studies import trial as trials
-from resetfree.studies.engines import runner
 from resetfree.studies.engines.sweep_runner import await_shut, standing
 from resetfree.studies.trial import TrialJob
-from resetfree.studies.workers import Workers
 
 ROOT = Path(__file__).parents[2]
 
@@ -71,25 +66,11 @@ def test_drafts_that_a_killed_worker_left_are_removed_but_not_those_being_writte
     lock.release()
 
 
-def die(job: int) -> int:
-    """Work that no process survives, for even jobs."""
-    if job % 2 == 0:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return job
-
-
-def test_a_dead_process_does_not_disturb_the_others() -> None:
-    jobs = deque(range(4))
-    with Workers(2, die) as workers:
-        found = dict(workers.do(jobs))
-    assert found == {0: None, 1: 1, 2: None, 3: 3}
-
-
 def test_a_trial_that_always_kills_its_process_fails_in_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr(runner, "MOST_DEATHS", 2)
+    monkeypatch.setattr(engines, "MOST_DEATHS", 2)
     plan, folder = started(fragile("doomed", tmp_path / "marker"), tmp_path / "s")
     count = run_sweep(plan, folder, engine="local", workers=1)
     assert (count.done, count.failed) == (0, 1)

@@ -11,15 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.studies.common import SMALL, assert_alone, fragile, hearing, resumed_at, started
+from tests.studies.common import ROOT, SMALL, assert_alone, begun, fragile, helper_of, resumed_at, started, sweeping
 
 import resetfree as rf
 from resetfree.core.extras import on_loopback
 from resetfree.runs.file.ledger import read
 from resetfree.studies import Count, StudyStopped, SweepFolder, SweepPlan, parse_plan, run_sweep
-from resetfree.studies.engines import on_ray
-
-ROOT = Path(__file__).parents[2]
+from resetfree.studies.engines import sweep_runner
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
@@ -84,12 +82,8 @@ def processes_of(pid: int, name: str) -> list[int]:
 
 def sweep_on_ray(tmp_path: Path, text: str) -> tuple[subprocess.Popen[str], SweepPlan, SweepFolder, list[str]]:
     (tmp_path / "s.toml").write_text(text)
-    command = [sys.executable, "-m", "resetfree.show.cli", "sweep", str(tmp_path / "s.toml"), "--out"]
-    command += [str(tmp_path / "s"), "--engine", "ray", "--workers", "2", "--json"]
-    process = subprocess.Popen(
-        hearing(*command), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
-    return process, parse_plan(text), SweepFolder(tmp_path / "s"), command
+    command = sweeping(tmp_path / "s.toml", tmp_path / "s", "--engine", "ray")
+    return begun(command), parse_plan(text), SweepFolder(tmp_path / "s"), command
 
 
 @pytest.mark.slow
@@ -112,7 +106,7 @@ def test_a_cluster_that_dies_is_started_again_and_one_object_is_printed(tmp_path
 
 def test_a_cluster_that_is_lost_leaves_the_trials_to_be_played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The process that Ray lives in dies each time it is ready: no trial has failed for it, and RunError says so."""
-    monkeypatch.setattr(on_ray, "_drive", dies)
+    monkeypatch.setattr(sweep_runner, "_drive", dies)
     plan, folder = started(SMALL, tmp_path / "s")
     with pytest.raises(rf.RunError, match=r"was lost 3 times in a row.* 0 of 8 trials are done.* same command again"):
         run_sweep(plan, folder, engine="ray", workers=1)
@@ -132,10 +126,7 @@ def test_a_trial_that_hangs_is_ended_on_ray_too(tmp_path: Path) -> None:
     marker = tmp_path / "marker"
     marker.write_text("")
     process, plan, folder, command = sweep_on_ray(tmp_path, fragile("hanging", marker))
-    helper = marker.with_suffix(".pid")
-    while not (helper.exists() and helper.read_text().endswith(" ")):
-        assert process.poll() is None
-        time.sleep(0.05)
+    helper_of(marker, process)
     os.killpg(process.pid, signal.SIGINT)
     out, err = process.communicate()
     assert (process.returncode, out) == (130, ""), err

@@ -12,9 +12,8 @@ import pytest
 from tests.studies.common import SMALL, assert_alone, started
 
 import resetfree as rf
-from resetfree.studies.engines.runner import InProcess, Local, Outcome, Runner, Stop
-from resetfree.studies.suites import suite_runner
-from resetfree.studies.suites.suite import find_suite, methods
+from resetfree.studies.engines import InProcess, Local, Outcome, Runner, Stop
+from resetfree.studies.suites import find_suite, methods, suite_runner
 from resetfree.studies.suites.trials import Results
 from resetfree.studies.trial import TrialJob
 

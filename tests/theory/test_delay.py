@@ -11,8 +11,8 @@ from tests.property.strategies import exact
 from tests.theory.late_game import Rule, never_waits, play, waits, waits_at_random
 
 import resetfree as rf
+from resetfree.players.dual.one_multiplier import ConstantPenalty
 from resetfree.players.dual.online_gradient import AdagradNorm, ConstantStep, ProjectedGradient
-from resetfree.players.dual.penalties import ConstantPenalty
 from resetfree.players.elimination.support_elimination import SupportElimination
 from resetfree.theory.assumptions import unsafe_pairs
 from resetfree.theory.delay import before_resets, delays, doubled_rounds, fixed_step, missed_steps, played

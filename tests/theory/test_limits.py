@@ -12,8 +12,8 @@ from tests.theory.every_learner import RESET, Table, all_tables, least_mean, lea
 import resetfree as rf
 from resetfree.players.elimination.support_elimination import SupportElimination
 from resetfree.show.report.comparison import heading
-from resetfree.show.report.html.html_tables import limit_words
-from resetfree.studies.suites.suite import AUTO, SUITES
+from resetfree.show.report.html_tables import limit_words
+from resetfree.studies.suites import AUTO, SUITES
 from resetfree.studies.suites.suite_runner import Entry, PlayedEntry, compare
 from resetfree.theory.assumptions import feasibility
 from resetfree.theory.reset_limits import PermutationBound, depends_on_step, permutation_bound, size_limit

@@ -9,7 +9,7 @@ import pytest
 
 import resetfree as rf
 from resetfree.game.loop import begin, play
-from resetfree.players.dual.penalties import ConstantPenalty
+from resetfree.players.dual.one_multiplier import ConstantPenalty
 from resetfree.players.linear.linear_ucb import LinearUCB
 from resetfree.problems.finite.safety import safe_sets
 from resetfree.theory.certificates import RATES, certify

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from resetfree.players.dual.penalties import ConstantPenalty
+from resetfree.players.dual.one_multiplier import ConstantPenalty
 from resetfree.players.tabular.references import Uniform
 
 

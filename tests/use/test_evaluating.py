@@ -14,8 +14,8 @@ import resetfree as rf
 from resetfree.problems.finite.tabular_policy import random_policy, table
 from resetfree.problems.stepping import FunctionPolicy
 from resetfree.use import DeployedPolicy, Evaluation, continuing_return, evaluate
-from resetfree.use.intervals import BETTING, CLOPPER_PEARSON, COUNTED, MARTINGALE, STUDENT, running_mean
-from resetfree.use.sensors import Sensor
+from resetfree.use.evaluating import BETTING, CLOPPER_PEARSON, COUNTED, MARTINGALE, STUDENT, running_mean
+from resetfree.use.predictor import Sensor
 
 
 def of(mdp: rf.FiniteMDP, rows: Any) -> DeployedPolicy:
@@ -140,7 +140,7 @@ def test_a_policy_must_fit_where_it_is_played() -> None:
     "wrong",
     [
         {"starts": "both"}, {"episodes": 0}, {"episodes": 2.0}, {"steps": True}, {"episodes": 3, "steps": 3},
-        {"seed": -1}, {"confidence": 1.0}, {"slip": 0.1},
+        {"seed": -1}, {"slip": 0.1},
     ],
 )  # fmt: skip
 def test_arguments_that_cannot_be_are_refused(wrong: Any) -> None:

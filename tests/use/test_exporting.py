@@ -23,8 +23,7 @@ from resetfree.problems.finite.tabular_policy import table
 from resetfree.problems.stepping import FunctionPolicy
 from resetfree.use import DeployedPolicy, read_policy
 from resetfree.use.exporting import policy_kinds
-from resetfree.use.predictor import FeatureSource
-from resetfree.use.sensors import Sensor
+from resetfree.use.predictor import FeatureSource, Sensor
 
 
 def lake() -> DeployedPolicy:
@@ -122,29 +121,15 @@ def test_numbered_observations_travel_with_the_policy(walk: Any, tmp_path: Path)
         assert np.array_equal(again.probabilities(one), run.policy.probabilities(one))
 
 
-def test_the_kinds_of_a_file_are_those_that_policies_declare() -> None:
-    own = {kind for kind, cls in policy_kinds().items() if cls.__module__.startswith("resetfree.")}
-    assert own == {"LinearScores", "LinearValues", "NetworkPolicy", "SkipPolicy", "TanhChoice", "TanhPolicy", "table"}
-    assert policy_kinds()["LinearScores"] is LinearScores
-
-
 def test_a_file_is_read_by_a_program_that_has_played_nothing() -> None:
     """Nothing but the kinds of policies is asked for, so nothing else can have imported the players."""
     words = "from resetfree.use.exporting import policy_kinds; print(*sorted(policy_kinds()))"
     paths = os.pathsep.join([str(Path(rf.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(
-        [sys.executable, "-c", words], capture_output=True, text=True, check=True,
-        env={**os.environ, "PYTHONPATH": paths},
-    )  # fmt: skip
-    assert done.stdout.split() == [
-        "LinearScores",
-        "LinearValues",
-        "NetworkPolicy",
-        "SkipPolicy",
-        "TanhChoice",
-        "TanhPolicy",
-        "table",
-    ]
+    surroundings = {**os.environ, "PYTHONPATH": paths}
+    done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True, env=surroundings)
+    kinds = "LinearScores LinearValues NetworkPolicy SkipPolicy TanhChoice TanhPolicy table"
+    assert done.stdout.split() == kinds.split()
+    assert policy_kinds()["LinearScores"] is LinearScores
 
 
 def test_a_policy_of_ones_own_is_written_and_nobody_takes_our_names(tmp_path: Path) -> None:
@@ -266,12 +251,6 @@ TABLES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("how", TABLES)
-def test_a_spoiled_table_is_refused(how: str, tmp_path: Path) -> None:
-    change, why = TABLES[how]
-    refused(spoiled(lake(), tmp_path, **change), why)
-
-
 VALUES = {
     "weight": ({"arrays": lambda a: a.update(weight=a["weight"][:, :-1])}, "for d ="),
     "order": ({"arrays": lambda a: a.update(weight=a["weight"].transpose(0, 2, 1))}, "array 'weight' has"),
@@ -297,12 +276,6 @@ VALUES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("how", VALUES)
-def test_spoiled_linear_values_are_refused(how: str, tmp_path: Path) -> None:
-    change, why = VALUES[how]
-    refused(spoiled(values(), tmp_path, **change), why)
-
-
 def test_indices_that_compiled_code_would_follow_are_checked(tmp_path: Path) -> None:
     def change(held: Any) -> None:
         held["features.variable"] = held["features.variable"] + 10**6
@@ -318,10 +291,15 @@ SCORES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("how", SCORES)
-def test_spoiled_scores_are_refused(how: str, tmp_path: Path) -> None:
-    change, why = SCORES[how]
-    refused(spoiled(scores(), tmp_path, **change), why)
+SPOILED = [
+    (made, *how) for made, table in ((lake, TABLES), (values, VALUES), (scores, SCORES)) for how in table.items()
+]
+
+
+@pytest.mark.parametrize(("made", "how", "spoil"), SPOILED)
+def test_a_spoiled_file_is_refused(made: Any, how: str, spoil: Any, tmp_path: Path) -> None:
+    change, why = spoil
+    refused(spoiled(made(), tmp_path, **change), why)
 
 
 def refused(file: Path, why: str) -> None:

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import resetfree as rf
-from resetfree.use.evaluating import evaluate
-from resetfree.use.intervals import CELLS, bounded_mean, clopper_pearson, running_mean, student
+from resetfree.use.evaluating import CELLS, bounded_mean, clopper_pearson, evaluate, running_mean, student
 
 REPEATS = 300
 MOST_MISSES = 33  # P(Binomial(300, 0.05) > 33) < 1e-5

@@ -1,7 +1,7 @@
 """A machine with continuous actions on every surface: run, resume, evaluate, export, predict, report, sweep, studio."""
 
-import json
 import sqlite3
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from tests.problems.gym.reaching import Reach
 from tests.runs.forging import forge
+from tests.show.cli import commands
 
 import resetfree as rf
 from resetfree.core.state import pack
-from resetfree.problems.tanh_policy import TanhPolicy
+from resetfree.problems.formula import TanhPolicy
 from resetfree.runs.file.recorded import EpisodeBuffer, unpacked
 from resetfree.runs.file.runfile import connect, read_checkpoint
 from resetfree.show.cli import main
@@ -23,6 +24,7 @@ from resetfree.show.studio.sessions import Sessions
 from resetfree.theory.certificates.record import CLAIM
 from resetfree.use import read_policy
 
+said = partial(commands.run_json, quiet=False)
 PENDULUM = "gym:InvertedPendulum-v5"
 REACH = "tests.problems.gym.reaching:Reach"
 SEARCH = {"population": 8, "rounds": 2, "planning": 15, "waves": 5}
@@ -36,11 +38,6 @@ ASKED: dict[str, Any] = {
 
 class Enough(Exception):
     """Ends a run in the middle."""
-
-
-def said(capsys: pytest.CaptureFixture[str], *words: Any) -> Any:
-    assert main([*map(str, words), "--json"]) == 0
-    return json.loads(capsys.readouterr().out)
 
 
 @pytest.fixture(autouse=True)
@@ -241,29 +238,6 @@ def test_a_policy_is_evaluated_on_the_machine_itself(file: Path) -> None:
         policy.evaluate(gymnasium.make("InvertedPendulum-v5"), episodes=1)
 
 
-BAD_LINES: dict[str, tuple[list[str], str]] = {
-    "a player for choices": (["--primal", "stored-linear"], "Players that take them as they are: auto, mbpo,"),
-    "a grid that is too fine": (["--set", "actions=20000"], "must have at most 10000 actions"),
-    "a grid of one": (["--set", "actions=1"], "must be a number of grid points from 2"),
-    "another word": (["--set", "actions=boxes"], "must be box, or grid points per dimension"),
-    "no function": (["--set", "observe=math:pi"], "must be a function of the observation, or module:function"),
-    "code that is missing": (["--set", "observe=math:nothing"], "which does not import"),
-    "a number that is not there": (["--set", "reset_when=observation[9]>0"], "are called observation[0]"),
-    "a setting": (["--set", "waves=-1"], "The 'waves' of model-search"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("how", BAD_LINES)
-def test_bad_lines_are_one_sentence(how: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words, sentence = BAD_LINES[how]
-    assert main(["run", PENDULUM, "--episodes", "3", "--out", "a.rfrun", *words]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert sentence in err
-    assert err.count("\n") == 1
-    assert list(here.iterdir()) == []
-
-
 def test_a_grid_on_request(capsys: pytest.CaptureFixture[str]) -> None:
     data = said(capsys, "run", PENDULUM, "--episodes", 2, "--out", "a.rfrun", "--set", "actions=5", *WORDS)
     assert rf.load("a.rfrun").spec["n_actions"] == 5
@@ -272,7 +246,9 @@ def test_a_grid_on_request(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["evaluate", "a.npz", PENDULUM, "--episodes", "2"]) == 2
     refused = "of a problem with 5 actions. Got 'gym:InvertedPendulum-v5' with uncounted instead. Give actions=5"
     assert refused in capsys.readouterr().err
-    said(capsys, "evaluate", "a.npz", PENDULUM, "--episodes", 2, "--set", "actions=5", "--set", "horizon=15")
+    commands.run_json(
+        capsys, "evaluate", "a.npz", PENDULUM, "--episodes", 2, "--set", "actions=5", "--set", "horizon=15"
+    )
 
 
 def test_machines_are_swept(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

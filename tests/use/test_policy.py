@@ -9,8 +9,8 @@ from gymnasium import spaces
 
 import resetfree as rf
 from resetfree.problems.finite.tabular_policy import TabularPolicy, table
-from resetfree.use.policy import DeployedPolicy
-from resetfree.use.sensors import Sensor, flat, sensor_from, size
+from resetfree.use.exporting import DeployedPolicy
+from resetfree.use.predictor import Sensor, flat, sensor_from, size
 
 
 def steps_policy(horizon: int = 3, n_states: int = 4) -> DeployedPolicy:

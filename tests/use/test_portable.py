@@ -18,10 +18,10 @@ from resetfree.players.neural.networks import orthogonal_layers, policy_of, unif
 from resetfree.players.neural.skip_policy import SkipPolicy
 from resetfree.problems.contract import ChoicePolicy
 from resetfree.problems.finite.tabular_policy import table
-from resetfree.problems.tanh_policy import TanhPolicy, no_policy
+from resetfree.problems.formula import TanhPolicy, no_policy
 from resetfree.show.cli import main
 from resetfree.use import DeployedPolicy
-from resetfree.use.sensors import Sensor
+from resetfree.use.predictor import Sensor
 
 CLOSE = 1e-6
 COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")

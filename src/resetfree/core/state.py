@@ -10,8 +10,9 @@ and its part of the state has a method `replay(self, episode)`, called with one 
 Compiled code does not check a state, and a file may be forged. So what is loaded into a state of resetfree's own
 players must have the type and shape that `init` made, finite numbers, and integers from 0. Metadata allows more:
 {"grows": (0,)} the axes whose length may differ, {"least": -1} the least integer (None: any). {"fixed": True} allows
-only the value that `init` made. Further conditions, such as ranges of indices, are checked by a method
-`check_loaded(self)` of the state, which raises InvalidInput. A user's own state may change type and shape.
+only the value that `init` made, and {"later": True} that a file of an earlier version lacks it. Further conditions,
+such as ranges of indices, are checked by a method `check_loaded(self)` of the state, which raises InvalidInput. A
+user's own state may change type and shape.
 
 The bytes (`pack`, `unpack`) are uncompressed .npz, and safe if they are not trusted: sizes are checked first.
 """
@@ -223,6 +224,8 @@ def _load(state: Any, saved: Saved, prefix: str, about: Mapping[str, Any], own: 
     children = _children(state)
     if children is None:
         key = prefix.removesuffix(".") or "state"
+        if key not in saved and about.get("later"):
+            return state
         if key not in saved:
             raise InvalidInput(f"The checkpoint has no '{key}': it belongs to another player or version.")
         return _restored(key, state, saved[key], about, own)

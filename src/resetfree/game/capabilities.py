@@ -3,8 +3,7 @@
 A player implements those that fit it in its own module; `auto`, certificates, reports and `run.policy` find them.
 Primal players: `Suits` (for `auto`), `NamesPartner`, `AdaptsToProblem`, `HasProof`, `BoundsPrimalRegret`,
 `CountsFalls`, `SharperWithModel`, `Eliminates`, `LearnsRules`, `BoundsDelayedRegret`, `PlansAhead`, `Exploits`,
-`Decides`, `MapsDanger`,
-`LearnsFromEpisodes`, `StartsFromPolicy`.
+`Decides`, `MapsDanger`, `LearnsFromEpisodes`, `StartsFromPolicy`.
 Dual players: `BoundsOnlineRegret`, `BoundsEachRound`, `StatesOtherBounds`, `MovesBySteps`, `CapsMultiplier`,
 `ChoosesFunction`, `TakesHints`, `RaisesMultiplier`.
 
@@ -21,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.arrays import Bools, Floats
-from resetfree.core.errors import NotCertifiable
-from resetfree.problems.contract import Episode, Problem, State
-from resetfree.problems.factors import Factors
+from resetfree.core.errors import InvalidInput, NotCertifiable
+from resetfree.problems.contract import LIST_THEM, Episode, Problem, State
 from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.problems.knowledge import Factors
 
 
 @dataclass(frozen=True)
@@ -241,6 +240,14 @@ class LearnsFromEpisodes(Protocol):
 
 
 @runtime_checkable
+class Follows(Protocol):
+    """A primal player that improves on behaviour that it is shown: a controller's, or that of a few good episodes."""
+
+    def follow(self, state: Any, episode: Episode) -> Any:
+        """Learn from an episode, and take what was done in it as a policy to improve on; may change `state`."""
+
+
+@runtime_checkable
 class StartsFromPolicy(Protocol):
     """A primal player that can begin with a policy that was learned elsewhere."""
 
@@ -397,3 +404,43 @@ class StatesOtherBounds(Protocol):
 
     def other_bounds(self, met: DualHistory, against: Comparator) -> list[OnlineBound]:
         """The bounds; each becomes a claim."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Two players, the dual player's feedback, their settings, and the reason in one sentence."""
+
+    primal: str
+    dual: str
+    feedback: str
+    why: str
+    settings: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+def choose(problem: Problem, players: Mapping[str, Any], *, bound_known: bool, before: str | None = None) -> Choice:
+    """The players of `auto`.
+
+    players: the classes of primal players by name, as `discover("primal")`; of two with one rank the first is taken.
+    bound_known: whether a bound B on the multipliers is given or can be computed by an oracle.
+    before: the player of a run that goes on, which is kept if it suits: what is installed since changes no run.
+
+    >>> import resetfree as rf
+    >>> from resetfree.players import discover
+    >>> choose(rf.make("grid-v0").problem(), discover("primal"), bound_known=True).feedback
+    'realised'
+    """
+    ranked = {name: player for name, player in players.items() if isinstance(player, Suits)}
+    answers = {name: player.suits(problem, bound_known=bound_known) for name, player in ranked.items()}
+    offers = {name: offer for name, offer in answers.items() if offer is not None}
+    if not offers:
+        states = "no vectors" if problem.low is None else "vectors with dynamics that change with the step"
+        raise InvalidInput(
+            f"'auto' has no player for '{problem.name}', whose actions are {problem.actions} and whose states are "
+            f"{states}. {LIST_THEM} Or name a player that takes them as they are."
+            if problem.actions.n is None
+            else f"'auto' chooses players for states that are counted or vectors. Got '{problem.name}' instead."
+        )
+    primal, best = max(offers.items(), key=lambda one: (one[0] == before, one[1].rank))
+    partner, given = best.partner, {"primal": best.settings, "dual": best.partner.settings}
+    settings = {role: own for role, own in given.items() if own}
+    return Choice(primal, partner.dual, partner.feedback, best.why, settings)

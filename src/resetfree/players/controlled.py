@@ -1,20 +1,11 @@
-"""A controller of the user's, and a learner that takes over only where it is better by a test.
+"""A controller of the user's, and a learner that takes over only where it is better by a test (`takeover`).
 
-The controller acts first, and the learner learns from its episodes. Blocks of episodes then alternate; the difference D
-of their mean values, (reward - lam per reset) per step, is tested:
-
-    learned better  if mean(D) > r_n,  worse  if mean(D) < -r_n,
-    r_n = sd(D) sqrt(2 (n rho + 1) log(sqrt(n rho + 1) / error) / (n^2 rho)),
-
-an asymptotic confidence sequence (Waudby-Smith et al. 2024), which may be looked at after every pair of blocks. The
-j-th test has the error error / (j (j + 1)), so that all of them together have `error`.
-
-Legend: n pairs of blocks; lam the price of a reset.
+The controller acts first, and the learner learns from its episodes. Where the learner can, it searches from what the
+controller does: a controller's states are narrow, and a policy that is near to it stays among them.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import inf, log, sqrt
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,38 +15,23 @@ from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput, RunError, imported, one_line
 from resetfree.core.settings import Count, check
 from resetfree.core.state import require
-from resetfree.game.capabilities import Decides, Decision, LearnsFromEpisodes
+from resetfree.game.capabilities import Decides, Decision, Follows, LearnsFromEpisodes
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.players.safe_region import SafeStates, within_region
+from resetfree.players.takeover import ERROR, Comparison, Verdict
 from resetfree.problems.action_spaces import Box, Choices, own_action
 from resetfree.problems.contract import Episode, Policy, Problem, State
 from resetfree.problems.finite.tabular_policy import TabularPolicy, as_policy
 from resetfree.problems.stepping import playable
 
 EXPLORE = 3  # resets that the learned policy may cause, where none are stated
-ERROR = 0.05  # with which the learned policy takes over, or gives back, wrongly
-FIRST, BLOCK = 10, 5  # episodes of the controller before the first trial, and of each block of a trial
-CHARGE, PROBE = 20, 2  # of the learned policy and of the controller, once the learned policy is in charge
-LEAST_PAIRS = 10  # before which nothing is decided: fewer are too few where differences are skewed
-RHO = 0.3  # where the test is sharpest: at about ten pairs
+FIRST = 10  # episodes of the controller before the first trial
+FIRST_STEPS = 500  # and at least so many steps
 DANGER = 0.2  # predicted probability of a reset from which the controller acts
-MARGIN = 0.1  # share of its width by which a learned policy may leave the box of the states that were safe
-UNSAFE = 20  # steps before a reset whose states do not count as safe
-FEW_PAIRS = 3  # after which a trial may end: a learned policy that is wrongly held back costs no more than time
+PAUSE = 5  # episodes of the controller then
 LATER = 2.0  # factor of the episodes after which a policy that was worse is tried again
 Function = Callable[[Any], Any]
 EXPECTED = "The 'controller' of learn must be a function of the observation, or module:function."
-
-
-def radius(n: int, variance: float, error: float, least: int = LEAST_PAIRS) -> float:
-    """How far a mean of n differences may lie from the truth at any n, with the probability 1 - error.
-
-    >>> round(radius(10, 1.0, 0.05), 2), radius(1, 0.0, 0.05)
-    (0.99, inf)
-    """
-    if n < least:
-        return inf
-    scale = n * RHO + 1.0
-    return sqrt(variance * 2.0 * scale * log(sqrt(scale) / error) / (n * n * RHO))
 
 
 @dataclass(frozen=True)
@@ -103,13 +79,6 @@ class GuardedTable(TabularPolicy):
     region: NDArray[Any]  # bool [S]
 
 
-def within_region(region: NDArray[Any], s: State) -> bool:
-    """Whether a state lies in a region: bool [S] of counted states, or a box [2, D]; all do in one without axes."""
-    if region.dtype == np.bool_:
-        return bool(region[s])
-    return not region.shape[1] or bool((region[0] <= s).all() and (s <= region[1]).all())
-
-
 @dataclass
 class ControlledState:
     """Who acts, what both have earned, and the state of the learner."""
@@ -117,19 +86,12 @@ class ControlledState:
     inner: Any
     problem: Problem = field(metadata={"saved": False})
     table: ControllerTable | None = field(metadata={"saved": False})  # of the controller, where states are counted
-    region: NDArray[Any]  # of the states that were safe: bool [S], or a box [2, D]
+    safe: SafeStates
+    trial: Comparison
     k: int = 0
-    trying: bool = False  # whether the present block is the learned policy's
-    in_charge: bool = False  # whether the learned policy was better by the test
     after_learned: bool = False  # whether the learned policy acted in the episode before
     charged: int = 0  # resets in episodes of the learned policy, and in those of the controller right after one
-    tests: int = 1  # begun so far
     rest: int = FIRST  # no trial before so many episodes
-    known: int = 0  # safe states so far
-    pairs: int = 0
-    mean: float = 0.0  # of the differences between pairs of blocks
-    squares: float = 0.0  # sum of their squared deviations
-    block: Floats = field(default_factory=lambda: np.zeros((2, 2)))  # by actor: episodes and values of this pair
     totals: Floats = field(default_factory=lambda: np.zeros((2, 3)))  # by actor: episodes, rewards, resets
     changes: NDArray[np.int64] = field(  # [n, 2] the round of each decision, and which of `SAID` it is
         default_factory=lambda: np.zeros((0, 2), np.int64), metadata={"grows": (0,)}
@@ -139,54 +101,9 @@ class ControlledState:
         """Raise InvalidInput for decisions that do not exist."""
         require(self.changes.shape[1:] == (2,) and (self.changes[:, 1] < len(SAID)).all(), "decisions must be known")
 
-    @property
-    def has_decided(self) -> bool:
-        """Whether the mean difference is certain to have its sign."""
-        least = FEW_PAIRS if self.mean < 0.0 and not self.in_charge else LEAST_PAIRS
-        error = ERROR / (self.tests * (self.tests + 1))
-        return abs(self.mean) > radius(self.pairs, self.squares / max(self.pairs - 1, 1), error, least)
-
     def decide(self, what: int) -> None:
         """Record a decision."""
         self.changes = np.concatenate([self.changes, np.array([[self.k, what]], np.int64)])
-
-    def begin_test(self) -> None:
-        """A fresh test, with the controller first."""
-        self.tests, self.pairs, self.mean, self.squares = self.tests + 1, 0, 0.0, 0.0
-        self.begin_pair()
-
-    def begin_pair(self) -> None:
-        """A fresh pair of blocks, with the controller first."""
-        self.trying, self.block = False, np.zeros((2, 2))
-
-    def add_pair(self) -> None:
-        """Take in the difference of two complete blocks."""
-        controller, learned = (float(total / n) for n, total in self.block)
-        difference = learned - controller
-        self.pairs += 1
-        step = difference - self.mean
-        self.mean += step / self.pairs
-        self.squares += step * (difference - self.mean)
-        self.begin_pair()
-
-    def see(self, states: NDArray[Any], *, reset: bool) -> None:
-        """Take the states of an episode for safe, but those shortly before a reset."""
-        safe = states[: max(len(states) - UNSAFE, 1)] if reset else states
-        if self.region.dtype == np.bool_:
-            self.region[safe] = True
-        elif self.region.shape[1]:
-            ends = np.array([safe.min(axis=0), safe.max(axis=0)], dtype=np.float64)
-            if self.known:
-                ends = np.array([np.minimum(ends[0], self.region[0]), np.maximum(ends[1], self.region[1])])
-            self.region = ends
-        self.known += len(safe)
-
-    def allowed(self) -> NDArray[Any]:
-        """The region in which a learned policy may act: slightly wider than what was seen, where it is a box."""
-        if self.region.dtype == np.bool_:
-            return self.region.copy()
-        wider = MARGIN * (self.region[1] - self.region[0])
-        return np.array([self.region[0] - wider, self.region[1] + wider])
 
 
 TOOK_OVER, GAVE_BACK, FELL, SPENT, WORSE = range(5)
@@ -229,9 +146,11 @@ class Controlled(PrimalPlayer[ControlledState]):
 
     def init(self, problem: Problem, episodes: int, seed: int) -> ControlledState:
         """The learner's own state, and nothing known about the controller."""
-        n, dimension = problem.n_states, 0 if problem.low is None else len(problem.low)
-        region = np.zeros((2, dimension)) if n is None else np.zeros(n, dtype=np.bool_)
-        return ControlledState(self.inner.init(problem, episodes, seed), problem, self._table(problem), region)
+        state = self.inner.init(problem, episodes, seed)
+        first = max(FIRST, -(-FIRST_STEPS // problem.horizon))
+        trial, safe = Comparison(seed), SafeStates.none(problem)
+        trial.begin_pair(0)
+        return ControlledState(state, problem, self._table(problem), safe, trial, rest=first)
 
     def _table(self, problem: Problem) -> ControllerTable | None:
         """The controller as a table; None where states are vectors, or numbered as they appear."""
@@ -255,7 +174,7 @@ class Controlled(PrimalPlayer[ControlledState]):
 
     def _is_due(self, state: ControlledState) -> bool:
         """Whether the learned policy may act now."""
-        return state.trying and state.k >= state.rest and state.charged < self.explore
+        return state.trial.trying and state.k >= state.rest and state.charged < self.explore
 
     def _controller(self, state: ControlledState) -> Policy:
         if self.function is None:
@@ -267,7 +186,7 @@ class Controlled(PrimalPlayer[ControlledState]):
 
     def _guarded(self, state: ControlledState, learned: Any) -> Policy:
         """A learned policy with the controller as its fallback; without its fallback if that is not known here."""
-        region = state.allowed()
+        region = state.safe.allowed()
         if state.table is not None:
             rows = as_policy(learned, state.problem)  # type: ignore[arg-type]
             return GuardedTable(np.where(region[:, None], rows, state.table.probabilities), learned, region)
@@ -281,56 +200,61 @@ class Controlled(PrimalPlayer[ControlledState]):
         if is_learned and all(within_region(policy.region, s) for s in episode.states[: len(episode.actions)]):
             own = round._replace(plan=round.plan._replace(policy=policy.learned))
             state.inner = self.inner.update(state.inner, own)
-        else:
+        elif is_learned:
             state.inner = self._absorbed(state.inner, episode)
-        state.see(episode.states, reset=episode.reset)
+        else:
+            state.inner = self._followed(state.inner, episode)
+        state.safe.see(episode.states, reset=episode.reset)
         state.totals[int(is_learned)] += (1.0, episode.total_reward, float(episode.reset))
         state.k += 1
         is_charged = episode.reset and (is_learned or state.after_learned)
         state.after_learned = is_learned and not episode.reset
+        value = (episode.total_reward - round.lam * episode.reset) / state.problem.horizon
+        value = min(max(value, 0.0), 1.0)
+        if not is_learned and not episode.reset:
+            state.trial.lowest = min(state.trial.lowest, value)
         if is_charged:
             self._charge(state)
         elif due and not is_learned:  # danger was predicted
-            state.begin_pair()
-            state.rest = state.k + BLOCK
-        else:
-            value = (episode.total_reward - round.lam * episode.reset) / state.problem.horizon
-            state.block[int(is_learned)] += (1.0, value)
-            self._next(state)
+            if state.trial.refuse(state.k):
+                state.rest = state.k + PAUSE
+        elif is_learned == state.trial.trying and state.k > state.rest:
+            self._weigh(state, state.trial.add(value, state.k))
         return state
 
     def _charge(self, state: ControlledState) -> None:
         """A reset that the learned policy caused: the controller acts."""
         state.charged += 1
         state.decide(SPENT if state.charged >= self.explore else FELL)
-        state.in_charge, state.rest = False, state.k + FIRST
-        state.begin_test()
+        state.rest = state.k + FIRST * 2**state.charged
+        state.trial.begin_test(state.k)
 
-    def _next(self, state: ControlledState) -> None:
-        """Whose block is next; after a pair of them, the test."""
-        first, second = (PROBE, CHARGE) if state.in_charge else (BLOCK, BLOCK)
-        if not state.trying:
-            state.trying = state.k >= state.rest and bool(state.block[0, 0] >= first)
-        elif state.block[1, 0] >= second:
-            state.add_pair()
-            if state.has_decided:
-                self._weigh(state)
-
-    def _weigh(self, state: ControlledState) -> None:
-        """The test has decided."""
-        if state.mean < 0.0:
-            state.decide(GAVE_BACK if state.in_charge else WORSE)
-            state.in_charge, state.rest = False, int(LATER * state.k)
-        elif not state.in_charge:
+    def _weigh(self, state: ControlledState, found: Verdict) -> None:
+        """What a pair of episodes has shown."""
+        if found is Verdict.BETTER:
             state.decide(TOOK_OVER)
-            state.in_charge = True
-        state.begin_test()
+            state.trial.begin_test(state.k, in_charge=True)
+        elif found is Verdict.WORSE:
+            state.decide(GAVE_BACK if state.trial.in_charge else WORSE)
+            state.rest = int(LATER * state.k)
+            state.trial.begin_test(state.k)
+        elif found is Verdict.POOR:
+            state.rest = state.k + FIRST
 
     def absorb(self, state: ControlledState, episode: Episode) -> ControlledState:
         """Learn from an episode of data, whose states are known to be safe."""
         state.inner = self._absorbed(state.inner, episode)
-        state.see(episode.states, reset=episode.reset)
+        state.safe.see(episode.states, reset=episode.reset)
         return state
+
+    def follow(self, state: ControlledState, episode: Episode) -> ControlledState:
+        """As `absorb`, of behaviour that is to be improved on."""
+        state.inner = self._followed(state.inner, episode)
+        state.safe.see(episode.states, reset=episode.reset)
+        return state
+
+    def _followed(self, inner: Any, episode: Episode) -> Any:
+        return self.inner.follow(inner, episode) if isinstance(self.inner, Follows) else self._absorbed(inner, episode)
 
     def _absorbed(self, inner: Any, episode: Episode) -> Any:
         assert isinstance(self.inner, LearnsFromEpisodes)

@@ -26,10 +26,9 @@ from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput, one_line
 from resetfree.core.settings import check, expect
 from resetfree.problems.action_spaces import ActionSpace, Choices, PairFeatures
-from resetfree.problems.factors import Factors
 from resetfree.problems.features import FeatureMap
-from resetfree.problems.guidance import Guidance
-from resetfree.problems.limits import Limits
+from resetfree.problems.knowledge import Factors, Guidance
+from resetfree.problems.limits import ActionLimits, Limits
 from resetfree.problems.operators.channel import Operator, Request
 
 # The sizes that identify a problem.
@@ -231,6 +230,7 @@ class Problem(ABC):
     low: Floats | None = None  # [D] bounds of vector states; may be infinite
     high: Floats | None = None
     limits: Limits | None = None  # beyond which states are known to be reset states
+    action_limits: ActionLimits | None = None  # by how much actions may change in a step
     _model: Any = None  # a FiniteMDP, if known: for oracles (`finite.mdp.model_behind`), never for learners
     _continuum: Any = None  # a model on a continuum, if known: for oracles (`continuum.continuum_behind`)
     # Whether the environment has a state that no checkpoint can restore: a run then starts and resumes with a reset.

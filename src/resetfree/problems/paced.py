@@ -31,7 +31,7 @@ from resetfree.core.ticks import MONOTONIC, SECOND, Rate, Ticks
 from resetfree.problems.action_spaces import Box, Choices
 from resetfree.problems.contract import Episode, Policy, State
 from resetfree.problems.gym.making import layers
-from resetfree.problems.remote.machine_client import MachineSilent
+from resetfree.problems.remote.remote_machine import MachineSilent
 from resetfree.problems.stepping import SteppedProblem, playable
 
 SILENT = 3  # ticks without new sensors after which the safe action is sent
@@ -152,6 +152,7 @@ def rollout_at_rate(
                 action = (late if pace.row else act)(h, state, now[0] if isinstance(space, Choices) else now[:acting])
             if not space.holds(action):
                 raise problem.refuse(action, h)
+            action = problem.applied(action)
             state, reward, reset, own, goal = problem.step(h, state, action, now[acting:])
             record.add(action, reward, state)
             original += own

@@ -36,6 +36,7 @@ class SteppedProblem(Problem):
 
     step_uniforms: int = 0  # random numbers for one step, besides those of its action
     end_uniforms: int = 0  # random numbers for the next start
+    _done: Floats | None = None  # the action of the last step since a reset, where the next one depends on it
 
     @abstractmethod
     def step(self, h: int, state: State, action: Any, u: Floats) -> Step:
@@ -53,6 +54,12 @@ class SteppedProblem(Problem):
     def n_uniforms(self) -> int:
         """Random numbers for the actions, the steps and the next start."""
         return (self.actions.n_uniforms + self.step_uniforms) * self.horizon + self.end_uniforms
+
+    def applied(self, action: Any) -> Any:
+        """The action, cut to what it may change by since the last step, if that is limited."""
+        if self.action_limits is not None:
+            action = self._done = self.action_limits.eased(action, self._done)
+        return action
 
     def finish(self, episode: Episode) -> Episode:
         """What a problem makes of an episode that was played; called once, after `leave`."""
@@ -83,6 +90,7 @@ class SteppedProblem(Problem):
             action = act(h, state, now[0] if isinstance(space, Choices) else now[:acting])
             if not space.holds(action):
                 raise self.refuse(action, h)
+            action = self.applied(action)
             state, reward, reset, own, goal = self.step(h, state, action, now[acting:])
             states.append(state)
             actions.append(action)

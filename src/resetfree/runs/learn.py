@@ -18,8 +18,7 @@ from resetfree.core.errors import RunError
 from resetfree.game.contract import MOST_EPISODES, DualPlayer, PrimalPlayer
 from resetfree.players import current_settings
 from resetfree.problems.blueprint import describe, model_from
-from resetfree.problems.registry import PROBLEMS
-from resetfree.problems.world import World, find_world
+from resetfree.problems.registry import PROBLEMS, World, find_world
 from resetfree.runs.data.dataset_loading import taught_again, taught_anew
 from resetfree.runs.file.ledger import Ledger, read, read_spec_of
 from resetfree.runs.file.runfile import Checkpoint
@@ -93,6 +92,7 @@ def learn(
     data: what to learn from before the first round: logs with named columns (tables, .csv, .parquet, .npz), runs and
       their files, rollouts of Gymnasium, datasets of Minari, or a list of those. Resets in them are known dangers, and
       no resets of this run.
+    demonstrations: a few good episodes, in any form of `data`: data as well, and a policy to improve on.
     start_from: an old run, whose data and policy this one begins with; from_what: "data", "policy" or "both" (default:
       both, or the data alone if its policy does not fit).
     ask: "when-stuck" has the agent put back when the run is stuck (`runs.stuck`): resets that are counted apart,

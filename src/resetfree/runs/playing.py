@@ -17,7 +17,7 @@ from resetfree.game.delayed import DelayedGame
 from resetfree.game.fleet import FleetGame
 from resetfree.game.loop import Game, reset_if_due
 from resetfree.players import Role
-from resetfree.problems.world import World
+from resetfree.problems.registry import World
 from resetfree.runs.changed_dynamics import change_note, watch_for
 from resetfree.runs.file.ledger import Ledger
 from resetfree.runs.file.newfile import STOPPED, Contents, Ending, raise_unsaved

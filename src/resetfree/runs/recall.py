@@ -36,9 +36,8 @@ from resetfree.runs.file.runfile import (
 )
 from resetfree.runs.statements import BROKEN
 from resetfree.theory.certificates.record import Record
-from resetfree.use.policy import DeployedPolicy
-from resetfree.use.predictor import FeatureSource
-from resetfree.use.sensors import sensor_from
+from resetfree.use.exporting import DeployedPolicy
+from resetfree.use.predictor import FeatureSource, sensor_from
 
 
 class TrainedPlayer(NamedTuple):

@@ -23,8 +23,8 @@ from resetfree.game.loop import Game
 from resetfree.problems.action_spaces import Choices
 from resetfree.problems.blueprint import Blueprint
 from resetfree.problems.contract import Problem
+from resetfree.problems.registry import World
 from resetfree.problems.stepping import playable
-from resetfree.problems.world import World
 from resetfree.runs.data.dataset import read_data, taught
 from resetfree.runs.file import runfile
 from resetfree.runs.file.recorded import COLUMNS, TIMING, ReplayedProblem, columns_of

@@ -25,7 +25,7 @@ from resetfree.problems.contract import Problem
 from resetfree.problems.gym.builder import from_gym
 from resetfree.problems.operators import Operator
 from resetfree.problems.paced import Deadlines
-from resetfree.problems.world import World, find_world, is_environment
+from resetfree.problems.registry import World, find_world, is_environment
 from resetfree.runs.file.newfile import Ending
 from resetfree.runs.live.learner_location import LOWEST, RayLearner, checked_location
 from resetfree.runs.result import Run
@@ -65,6 +65,7 @@ class Options(TypedDict):
     steps: NotRequired[int | None]
     seconds: NotRequired[float | None]
     data: NotRequired[Any]
+    demonstrations: NotRequired[Any]
     start_from: NotRequired[str | Path | Run | None]
     from_what: NotRequired[str | None]
     ask: NotRequired[Literal["never", "when-stuck"] | None]
@@ -202,6 +203,7 @@ class FromWhat:
     data: Any = None
     start_from: str | Path | Run | None = None
     from_what: str | None = None
+    demonstrations: Any = None
 
     def __post_init__(self) -> None:
         named = self.from_what is None or (isinstance(self.from_what, str) and self.from_what in FROM)
@@ -212,7 +214,7 @@ class FromWhat:
         expect(known, "'start_from' of learn", "be a run or its file", self.start_from)
 
     def __bool__(self) -> bool:
-        return self.data is not None or self.start_from is not None
+        return not self.data is self.demonstrations is self.start_from is None
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,7 @@ from resetfree.problems.blueprint import fingerprint, number
 from resetfree.problems.continuum import Continuum, as_rows, continuum_behind, inside_continuum
 from resetfree.problems.contract import Intervention, Note, Problem
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.registry import problems
-from resetfree.problems.world import find_world
+from resetfree.problems.registry import find_world, problems
 from resetfree.runs import display
 from resetfree.runs.file.newfile import Ending
 from resetfree.runs.foresight import Foresight, foresight, meant, predicted_resets
@@ -41,7 +40,7 @@ from resetfree.theory.certificates.record import Fit
 from resetfree.theory.oracle import nodes
 from resetfree.theory.oracle.dynamic_programming import solve
 from resetfree.theory.regret import Rounds
-from resetfree.use.policy import DeployedPolicy
+from resetfree.use.exporting import DeployedPolicy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

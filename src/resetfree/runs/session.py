@@ -22,7 +22,7 @@ from resetfree.game.loop import Game
 from resetfree.players import Role
 from resetfree.problems.contract import Problem
 from resetfree.problems.operators import Automatic, Operator
-from resetfree.problems.world import World
+from resetfree.problems.registry import World
 from resetfree.runs.data.dataset import GivenData
 from resetfree.runs.file.ledger import Ledger
 from resetfree.runs.file.newfile import LONGEST, Contents, Ending
@@ -30,7 +30,7 @@ from resetfree.runs.file.recorded import COLUMNS, GOALS, columns_of
 from resetfree.runs.recall import TrainedPlayer, recall
 from resetfree.runs.setup import Setup
 from resetfree.runs.stuck import Watch
-from resetfree.use.policy import DeployedPolicy
+from resetfree.use.exporting import DeployedPolicy
 
 IN_CALLBACK = "Raised in the callback"
 Callback: TypeAlias = Callable[["Session"], object]

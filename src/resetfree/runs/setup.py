@@ -8,21 +8,19 @@ from typing import Any, NamedTuple
 
 from resetfree.core.arguments import real, shown, whole, words
 from resetfree.core.errors import InvalidInput, NotCertifiable, Notice, ResetFreeError, UnknownName
-from resetfree.game.auto import choose
+from resetfree.game.capabilities import choose
 from resetfree.game.contract import MOST_EPISODES, DualPlayer, PrimalPlayer, Round, check_actions
 from resetfree.game.delayed import Delay, DelayedGame, with_delay
 from resetfree.game.fleet import Crew, Fleet, FleetGame, HereCrew
 from resetfree.game.loop import DIRECT, FEEDBACK, Direct, Game, begin, play
-from resetfree.players import Role, discover, make_player, player_class
+from resetfree.players import Role, discover, make_player, paired, player_class
 from resetfree.players import settings as defaults_of
 from resetfree.players.controlled import EXPLORE, named, with_controller
-from resetfree.players.method import paired
 from resetfree.problems.blueprint import blueprint, describe, plain_model
 from resetfree.problems.continuum import continuum_behind
 from resetfree.problems.contract import Note, Problem, State
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.registry import PROBLEMS
-from resetfree.problems.world import World
+from resetfree.problems.registry import PROBLEMS, World
 from resetfree.runs.request import GROUPS, Settings, Who
 from resetfree.theory.assumptions import dual_class
 from resetfree.theory.assumptions.multipliers import constant_multipliers

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from resetfree.core.errors import InvalidInput
-from resetfree.problems.gym.options import DOTTED, of_adapter
+from resetfree.problems.gym import DOTTED, of_adapter
 from resetfree.problems.registry import PROBLEMS
 from resetfree.runs.file.runfile import named
 

@@ -4,12 +4,11 @@ A trial of a sweep is a run file, and is finished when its file is. So after any
 trials are left, and none is counted twice. Read `plan` first (the trials of a sweep), then `sweep_runner`.
 """
 
-from resetfree.studies.engines.runner import Count, StudyStopped
+from resetfree.studies.engines import Count, StudyStopped
 from resetfree.studies.engines.sweep_runner import run_sweep
-from resetfree.studies.folder import SweepFolder
 from resetfree.studies.gathering import gather
 from resetfree.studies.plan import SweepPlan, parse_plan, read_plan
-from resetfree.studies.trial import NamedPlayers, Trial
+from resetfree.studies.trial import NamedPlayers, SweepFolder, Trial
 
 __all__ = [
     "Count",

@@ -25,16 +25,15 @@ from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput, ResetFreeError, RunError
 from resetfree.core.files import drafted
 from resetfree.core.state import unpack
-from resetfree.problems.world import find_world
+from resetfree.problems.registry import find_world
 from resetfree.runs.file.recorded import own_returns
 from resetfree.runs.file.runfile import connect, damaged, read_spec, sentences, start_type
 from resetfree.runs.foresight import meant, predicted_resets
 from resetfree.runs.tracking.tracker import best_values, cumulative, marked
-from resetfree.studies.folder import SweepFolder
+from resetfree.studies.engines import Workers
 from resetfree.studies.plan import SweepPlan
 from resetfree.studies.statistics import STATISTICS, summarise
-from resetfree.studies.trial import NamedTrial
-from resetfree.studies.workers import Workers
+from resetfree.studies.trial import NamedTrial, SweepFolder
 
 # All of them cumulative.
 MEASURES = ("regret", "resets", "realised_resets", "predicted_resets", "reward", "steps", "original_return")

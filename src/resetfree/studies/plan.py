@@ -17,10 +17,9 @@ from resetfree.core.errors import InvalidInput, ResetFreeError
 from resetfree.core.settings import Rule, check, check_names, declarations, record
 from resetfree.game.loop import FEEDBACK
 from resetfree.players import BASES
-from resetfree.problems import world
-from resetfree.problems.world import full_name
-from resetfree.studies.folder import read_text
-from resetfree.studies.trial import NamedPlayers, NamedTrial, Trial
+from resetfree.problems import registry
+from resetfree.problems.registry import full_name
+from resetfree.studies.trial import NamedPlayers, NamedTrial, Trial, read_text
 
 T = TypeVar("T")
 World: TypeAlias = tuple[str, dict[str, Any], int]  # a problem, its options, and its episodes
@@ -201,7 +200,7 @@ def _parsed(data: dict[str, Any]) -> SweepPlan:
 
 def check_plan(plan: SweepPlan) -> None:
     """Make every problem and every player once, to raise InvalidInput for a mistake before any trial is played."""
-    worlds: dict[str, world.World] = {}
+    worlds: dict[str, registry.World] = {}
     earlier: dict[str, Mapping[str, Any]] = {}  # by problem, a spec with the bound B of the oracle
     try:
         for trial in plan.configurations:

@@ -6,6 +6,7 @@ continuing   one uninterrupted trajectory: an episode starts where the last one 
              event (continuing evaluation of a fixed policy; `continuing_return` is that of the training itself).
 
 Legend: n episodes of at most H steps, G_i the return of one (in [0, H]), T steps in all, N resets.
+Of an interval: numbers x_i; alpha = 1 - confidence, the probability with which it may miss.
 """
 
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from scipy.special import betaincinv, stdtrit
 
 from resetfree.core.arguments import whole
 from resetfree.core.arrays import Bools, Floats
@@ -24,10 +26,9 @@ from resetfree.problems.action_spaces import Box
 from resetfree.problems.contract import LIST_THEM, Episode, Problem
 from resetfree.problems.finite.tabular_policy import TabularPolicy
 from resetfree.problems.gym import from_gym
-from resetfree.problems.world import find_world
+from resetfree.problems.registry import find_world
 from resetfree.theory.certificates.anytime import resets_lower, resets_upper
 from resetfree.theory.certificates.record import Record
-from resetfree.use import intervals
 from resetfree.use.predictor import Predictor
 
 Starts: TypeAlias = Literal["fresh", "continuing"]
@@ -83,9 +84,9 @@ class Evaluation:
             return self._student(self.returns)
         shares = np.clip(self.returns / self.horizon, 0.0, 1.0)
         if self.starts == "fresh":
-            low, high = intervals.bounded_mean(shares, self.confidence)
+            low, high = bounded_mean(shares, self.confidence)
             return low * self.horizon, high * self.horizon
-        low, high = intervals.running_mean(shares, self.confidence)
+        low, high = running_mean(shares, self.confidence)
         scale = self.horizon * self.episodes / self.steps
         return low * scale, high * scale
 
@@ -93,8 +94,8 @@ class Evaluation:
     def how(self) -> str:
         """When `interval` holds, in one sentence."""
         if not self._bounded:
-            return intervals.STUDENT
-        return intervals.BETTING if self.starts == "fresh" else intervals.MARTINGALE
+            return STUDENT
+        return BETTING if self.starts == "fresh" else MARTINGALE
 
     @property
     def original_mean(self) -> float:
@@ -115,7 +116,7 @@ class Evaluation:
     def reset_interval(self) -> Interval:
         """Confidence interval of `reset_rate`; `reset_how` says when it holds."""
         if self.starts == "fresh":
-            return intervals.clopper_pearson(self.resets, self.episodes, self.confidence)
+            return clopper_pearson(self.resets, self.episodes, self.confidence)
         half = (1.0 - self.confidence) / 2.0
         low, high = float(resets_lower(self.resets, half)), float(resets_upper(self.resets, half))
         high = min(high, float(self.episodes))
@@ -124,7 +125,7 @@ class Evaluation:
     @property
     def reset_how(self) -> str:
         """When `reset_interval` holds, in one sentence."""
-        return intervals.CLOPPER_PEARSON if self.starts == "fresh" else intervals.COUNTED
+        return CLOPPER_PEARSON if self.starts == "fresh" else COUNTED
 
     @property
     def steps_between_resets(self) -> float:
@@ -160,7 +161,7 @@ class Evaluation:
         return bool((self.returns >= -ROUNDING).all() and (self.returns <= self.lengths + ROUNDING).all())
 
     def _student(self, x: Floats) -> Interval:
-        low, high = intervals.student(x, self.confidence)
+        low, high = student(x, self.confidence)
         scale = self.episodes / self._n
         return low * scale, high * scale
 
@@ -307,3 +308,95 @@ def _size(actions: Any) -> int | None:
 
 def _plain(ends: tuple[float, ...]) -> list[float | None]:
     return [end if np.isfinite(end) else None for end in ends]
+
+
+CELLS = 4000  # of the grid of candidate means
+EXPONENTS = 20
+
+CLOPPER_PEARSON = "exact for independent episodes (Clopper-Pearson)"
+BETTING = "holds for any independent returns in [0, H] (betting against every mean)"
+STUDENT = "approximate (Student's t): right for many episodes"
+MARTINGALE = "of the policy's value from the starts that occurred; holds for any dependence (martingale)"
+COUNTED = "of the resets expected from the starts that occurred; holds for any dependence (martingale)"
+
+
+def clopper_pearson(successes: int, n: int, confidence: float) -> tuple[float, float]:
+    """The exact interval of a probability: every p under which the count is neither too small nor too large.
+
+    >>> [round(x, 4) for x in clopper_pearson(0, 100, 0.95)], [round(x, 4) for x in clopper_pearson(3, 10, 0.95)]
+    ([0.0, 0.0362], [0.0667, 0.6525])
+    """
+    half = (1.0 - confidence) / 2.0
+    low = 0.0 if successes == 0 else float(betaincinv(successes, n - successes + 1, half))
+    high = 1.0 if successes == n else float(betaincinv(successes + 1, n - successes, 1.0 - half))
+    return low, high
+
+
+def student(x: Floats, confidence: float) -> tuple[float, float]:
+    """Mean -+ t s / sqrt(n); infinite for fewer than two numbers.
+
+    >>> [round(end, 3) for end in student(np.array([1.0, 2.0, 3.0]), 0.95)]
+    [-0.484, 4.484]
+    """
+    n = len(x)
+    if n < 2:
+        return -np.inf, np.inf
+    half = float(stdtrit(n - 1, (1.0 + confidence) / 2.0)) * float(x.std(ddof=1)) / np.sqrt(n)
+    return float(x.mean() - half), float(x.mean() + half)
+
+
+def bounded_mean(x: Floats, confidence: float) -> tuple[float, float]:
+    """Every mean m in [0, 1] against which bets on x did not win 1/alpha.
+
+    K_n(m) = max(prod (1 + l_i(m) (x_i - m)), prod (1 - l'_i(m) (x_i - m))) / 2 with stakes that depend on the numbers
+    before: if m is the mean, half the sum of the two products is a martingale that starts at 1, and so exceeds
+    1/alpha with probability at most alpha.
+
+    x: [n] independent, with one mean, in [0, 1].
+
+    >>> x = np.random.default_rng(0).random(400)
+    >>> [round(end, 2) for end in bounded_mean(x, 0.95)]
+    [0.5, 0.57]
+    """
+    n, alpha = len(x), 1.0 - confidence
+    grid = np.linspace(0.0, 1.0, CELLS + 1)
+    up, down = np.full(len(grid), 0.5), np.full(len(grid), 0.5)
+    most_up, most_down = 0.5 / np.maximum(grid, 1e-300), 0.5 / np.maximum(1.0 - grid, 1e-300)
+    lost = np.zeros(len(grid), dtype=np.bool_)
+    total, squares, variance = 0.5, 0.25, 0.25
+    with np.errstate(over="ignore"):
+        for i, value in enumerate(x):
+            stake = np.sqrt(2.0 * np.log(2.0 / alpha) / (n * variance))
+            up *= 1.0 + np.minimum(stake, most_up) * (value - grid)
+            down *= 1.0 - np.minimum(stake, most_down) * (value - grid)
+            lost |= np.maximum(up, down) >= 1.0 / alpha
+            total += value
+            squares += (value - total / (i + 2)) ** 2
+            variance = squares / (i + 2)
+    kept = np.flatnonzero(~lost)
+    if not len(kept):  # probability at most alpha if the numbers have one mean
+        return float(np.mean(x)), float(np.mean(x))
+    return float(grid[max(kept[0] - 1, 0)]), float(grid[min(kept[-1] + 1, CELLS)])  # ends lie between grid points
+
+
+def running_mean(x: Floats, confidence: float) -> tuple[float, float]:
+    """An interval for (1/n) sum E[x_i | x_1 .. x_{i-1}], whatever the dependence.
+
+    |sum x_i - sum E[x_i | ...]| <= min over l of (psi(l) V + ln(2 / alpha_l)) / l, with psi(l) = -ln(1 - l) - l,
+    V = sum (x_i - the prediction from those before)^2, l = 1/2, 1/4, .. and alpha_l that add up to alpha.
+
+    x: [n] in [0, 1], in order of time.
+
+    >>> [round(end, 2) for end in running_mean(np.full(400, 0.3), 0.95)]
+    [0.28, 0.32]
+    """
+    n, alpha = len(x), 1.0 - confidence
+    before = np.concatenate([[0.5], (0.5 + np.cumsum(x)[:-1]) / np.arange(2, n + 1)])
+    spread = float(((x - before) ** 2).sum())
+    best = np.inf
+    for j in range(1, EXPONENTS + 1):
+        rate = 0.5**j
+        psi = -np.log1p(-rate) - rate
+        best = min(best, (psi * spread + np.log(2.0 * j * (j + 1) / alpha)) / rate)
+    middle, half = float(np.mean(x)), float(best) / n
+    return max(0.0, middle - half), min(1.0, middle + half)

@@ -1,6 +1,6 @@
-"""A policy as one plain .npz file: arrays, and one JSON text that describes them. Nothing is pickled. Or as C or ONNX.
+"""`DeployedPolicy`: a learned policy, and its file: plain .npz (arrays, and one JSON text about them), ONNX or C.
 
-A file is untrusted input: what does not fit is refused with one sentence.
+Nothing is pickled. A file is untrusted input: what does not fit is refused with one sentence.
 """
 
 import dataclasses
@@ -8,6 +8,7 @@ import json
 import os
 import zipfile
 from collections.abc import Callable
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,9 @@ from resetfree.problems.action_spaces import ActionSpace, Box, Choices, box_betw
 from resetfree.problems.blueprint import LARGEST, action_array, bounds_from, features_from, plain_bounds, plain_features
 from resetfree.problems.contract import ChoicePolicy, Policy
 from resetfree.problems.features import Features
-from resetfree.use.c_file import MARK, c_text
-from resetfree.use.onnx_file import PRODUCER, onnx_bytes
-from resetfree.use.portable import PortablePolicy
-from resetfree.use.predictor import FeatureSource, Predictor
-from resetfree.use.sensors import Sensor, sensor_from
+from resetfree.use.evaluating import Evaluation, evaluate
+from resetfree.use.portable import MARK, PRODUCER, PortablePolicy, c_text, onnx_bytes
+from resetfree.use.predictor import FeatureSource, Predictor, Sensor, sensor_from
 
 FORMAT = 1
 TEXT, ACTIONS, SEEN = "resetfree", "actions", "seen"  # reserved names of arrays in the file
@@ -316,3 +315,34 @@ def _is_ours(path: Path) -> bool:
             return f"{TEXT}.npy" in archive.namelist()
     except (OSError, zipfile.BadZipFile):
         return False
+
+
+@dataclass(frozen=True, eq=False)
+class DeployedPolicy(Predictor):
+    """A learned policy: `predict` with the interface of Stable-Baselines3, `evaluate`, `export`."""
+
+    def evaluate(self, problem: Any = None, **options: Any) -> Evaluation:
+        """Play it; see `resetfree.use.evaluate`.  problem: default, the one that it was learned on."""
+        if problem is None:
+            problem = self.problem
+        if problem is None:
+            raise InvalidInput("A policy from a file is evaluated in a problem. Got none: pass evaluate(problem).")
+        return evaluate(self, problem, **options)
+
+    def export(self, path: str | Path) -> Path:
+        """Write it to one file: .npz for `read_policy` or NumPy alone, .onnx, or .c without dependencies."""
+        return write_policy(self, path)
+
+
+def read_policy(path: str | Path) -> DeployedPolicy:
+    """A policy from the file that `DeployedPolicy.export` wrote: the same predictions, bit for bit.
+
+    >>> import tempfile, resetfree as rf
+    >>> run = rf.learn("grid-v0", episodes=50, seed=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     again = read_policy(run.policy.export(f"{folder}/policy.npz"))
+    >>> bool((again.rule.probabilities == run.policy.rule.probabilities).all())
+    True
+    """
+    found = read_predictor(path)
+    return DeployedPolicy(**{one.name: getattr(found, one.name) for one in fields(found)})

@@ -11,7 +11,6 @@ import pytest
 from numpy.typing import NDArray
 
 import resetfree as rf
-from resetfree.players.testing import clauses
 from resetfree.players.testing.battery import (
     Check,
     ContractBroken,
@@ -19,6 +18,7 @@ from resetfree.players.testing.battery import (
     check_primal,
     dual_checks,
     primal_checks,
+    usual,
 )
 from resetfree.players.testing.trial_problems import corners, played
 from resetfree.problems.contract import State
@@ -492,9 +492,9 @@ def test_good_players_break_nothing() -> None:
 
 def test_who_takes_both_kinds_of_actions_is_tried_on_both() -> None:
     for good in (SaysSo, Pushes):
-        assert clauses.usual(good()) == ["physical" if good is SaysSo else "box"]
-    assert clauses.usual(ClaimsBox()) == ["physical", "box"]
-    assert clauses.usual(GoodDual()) == ["physical"]
+        assert usual(good()) == ["physical" if good is SaysSo else "box"]
+    assert usual(ClaimsBox()) == ["physical", "box"]
+    assert usual(GoodDual()) == ["physical"]
     alone = {name for name, check in primal_checks().items() if check.corner not in (None, "physical", "box")}
     assert broken(primal_checks(), ClaimsBox()) == primal_checks().keys() - alone - {"works-physical", "settings"}
 

@@ -14,9 +14,8 @@ import resetfree as rf
 from resetfree.core.state import dump, load
 from resetfree.game.loop import begin, play
 from resetfree.players import discover, make_player
+from resetfree.players.dual.one_multiplier import ConstantPenalty, Counting, Search
 from resetfree.players.dual.online_gradient import AdagradNorm, ConstantStep, OptimisticGradient, ProjectedGradient
-from resetfree.players.dual.penalties import ConstantPenalty, Counting
-from resetfree.players.dual.search import Search
 from resetfree.players.dual.unknown_bound import CoinBetting
 from resetfree.theory.sets import Ball, ConvexSet, for_features, svec_features
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 import resetfree as rf
 from resetfree.core.state import dump, load
-from resetfree.players.dual.multiplier_functions import FeasibleSet, Space, functions
+from resetfree.players.dual import FeasibleSet, Space, functions
 from resetfree.players.dual.online_gradient import AdagradNorm, ConstantStep, OptimisticGradient, ProjectedGradient
 from resetfree.problems.features import Features, discover, make_features
 from resetfree.theory.sets import Ball, OrthantBall

@@ -9,7 +9,7 @@ from tests.players.tabular.test_large import assert_same
 from tests.studies.batched.same_rounds import assert_same_rounds
 
 import resetfree as rf
-from resetfree.players.dual.penalties import ConstantPenalty
+from resetfree.players.dual.one_multiplier import ConstantPenalty
 from resetfree.players.elimination.support_elimination import SupportElimination
 from resetfree.problems.finite.composed import with_contexts
 from resetfree.theory.assumptions import feasibility, unsafe_pairs

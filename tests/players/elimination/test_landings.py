@@ -12,7 +12,8 @@ from tests.players.elimination.test_support_elimination import resets_of
 
 import resetfree as rf
 from resetfree.game.loop import begin, play
-from resetfree.players.dual.penalties import ConstantPenalty
+from resetfree.players.dual.one_multiplier import ConstantPenalty
+from resetfree.players.elimination.danger_beliefs import LargeRuleState, with_exceptions
 from resetfree.players.elimination.landings import (
     ALONE,
     SILENT,
@@ -24,11 +25,10 @@ from resetfree.players.elimination.landings import (
     filled,
     tally,
 )
-from resetfree.players.elimination.large_rules import LargeRuleState, with_exceptions
 from resetfree.players.elimination.rule_elimination import RuleElimination
 from resetfree.players.tabular import large_problems
-from resetfree.problems.factors import Factor, Factors
 from resetfree.problems.finite.mdp import FiniteProblem
+from resetfree.problems.knowledge import Factor, Factors
 from resetfree.theory.assumptions import unsafe_pairs
 
 FREE = ConstantPenalty(C=0.0)

@@ -11,12 +11,10 @@ from tests.players.elimination.test_elimination_bound import KINDS, small
 import resetfree as rf
 from resetfree.core.arrays import Bools
 from resetfree.game.loop import begin, play
-from resetfree.players.dual.penalties import ConstantPenalty
-from resetfree.players.elimination.elimination_sets import EliminationPlayer, EliminationState
-from resetfree.players.elimination.long_run import GAMMA, LongRun
+from resetfree.players.dual.one_multiplier import ConstantPenalty
+from resetfree.players.elimination import GAMMA, EliminationPlayer, EliminationState, LongRun
 from resetfree.players.elimination.rule_elimination import RuleElimination
-from resetfree.players.elimination.shared_elimination import SharedElimination
-from resetfree.players.elimination.support_elimination import SupportElimination
+from resetfree.players.elimination.support_elimination import SharedElimination, SupportElimination
 from resetfree.players.tabular.count_players import Bonus, CountState
 from resetfree.players.tabular.counts import ALL
 from resetfree.theory.assumptions import unsafe_pairs

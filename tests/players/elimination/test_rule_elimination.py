@@ -14,7 +14,7 @@ from tests.players.elimination.test_elimination_bound import KINDS, small
 from tests.players.elimination.test_support_elimination import resets_of
 
 import resetfree as rf
-from resetfree.players.dual.penalties import ConstantPenalty
+from resetfree.players.dual.one_multiplier import ConstantPenalty
 from resetfree.players.elimination.danger_beliefs import DOUBT, HALF
 from resetfree.players.elimination.rule_class import (
     Rules,
@@ -26,10 +26,9 @@ from resetfree.players.elimination.rule_class import (
     rules_of,
 )
 from resetfree.players.elimination.rule_elimination import RuleElimination, RuleState
-from resetfree.players.elimination.shared_elimination import SharedElimination
-from resetfree.players.elimination.support_elimination import SupportElimination
-from resetfree.problems.factors import Factor, Factors
+from resetfree.players.elimination.support_elimination import SharedElimination, SupportElimination
 from resetfree.problems.finite.mdp import FiniteProblem
+from resetfree.problems.knowledge import Factor, Factors
 from resetfree.theory.certificates.claims_paths import BY_RULES, EVERY_PATH
 
 FREE = ConstantPenalty(C=0.0)

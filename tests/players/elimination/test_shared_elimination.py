@@ -9,17 +9,17 @@ from tests.players.elimination.test_elimination_bound import small
 from tests.players.elimination.test_support_elimination import resets_of
 
 import resetfree as rf
-from resetfree.players.dual.penalties import ConstantPenalty
-from resetfree.players.elimination.shared_elimination import (
+from resetfree.players.dual.one_multiplier import ConstantPenalty
+from resetfree.players.elimination.support_elimination import (
     DOUBT,
     Falls,
     SharedElimination,
     SharedState,
+    SupportElimination,
     preferred_sets,
     suspected,
     twin_edges,
 )
-from resetfree.players.elimination.support_elimination import SupportElimination
 from resetfree.problems.finite.composed import with_contexts
 
 FREE = ConstantPenalty(C=0.0)

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from tests.property.random_mdps import closed_mdp
 
 import resetfree as rf
-from resetfree.players.dual.penalties import ConstantPenalty
-from resetfree.players.elimination.elimination_sets import EliminationState
+from resetfree.players.dual.one_multiplier import ConstantPenalty
+from resetfree.players.elimination import EliminationState
 from resetfree.players.elimination.support_elimination import SupportElimination
 from resetfree.problems.finite.safety import safe_sets
 from resetfree.theory.assumptions import largest_closed_set, unsafe_pairs

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import resetfree as rf
 from resetfree.game.loop import begin, play
-from resetfree.players.dual.penalties import ConstantPenalty
+from resetfree.players.dual.one_multiplier import ConstantPenalty
 from resetfree.players.linear.continuum import ContinuumState
 from resetfree.players.linear.greedy_composite import GreedyComposite
 from resetfree.players.linear.linear_ucb import LinearUCB

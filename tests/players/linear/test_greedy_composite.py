@@ -9,13 +9,12 @@ from tests.players.linear.naive import PROBLEMS, Naive, with_features
 
 import resetfree as rf
 from resetfree.game.loop import Game, begin, play
+from resetfree.players import Setting, dyadic, own_methods
+from resetfree.players.dual.one_multiplier import ConstantPenalty
 from resetfree.players.dual.online_gradient import ProjectedGradient
-from resetfree.players.dual.penalties import ConstantPenalty
 from resetfree.players.linear.greedy_composite import GreedyComposite, composite_beta, largest_betas
 from resetfree.players.linear.lsvi import PerturbedHistory, WeightedLSVI
 from resetfree.players.linear.regression import features_of
-from resetfree.players.method import Setting, own_methods
-from resetfree.players.requirements import dyadic
 from resetfree.players.testing.battery import check_primal
 from resetfree.players.testing.trial_problems import Scripted
 from resetfree.theory.oracle import Evaluator

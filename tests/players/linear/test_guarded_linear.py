@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from tests.players.elimination.test_elimination_bound import KINDS, small
 
 import resetfree as rf
-from resetfree.players.dual.penalties import ConstantPenalty
-from resetfree.players.elimination.elimination_sets import EliminationState
+from resetfree.players.dual.one_multiplier import ConstantPenalty
+from resetfree.players.elimination import EliminationState
 from resetfree.players.linear.guarded import RIDGE, RISK, WIDTH, GuardedLinear, GuardedState
 from resetfree.players.linear.ridge import expect
 from resetfree.theory.assumptions import unsafe_pairs

@@ -10,8 +10,8 @@ from tests.players.linear.naive import PROBLEMS, CompositePass, Naive, with_feat
 
 import resetfree as rf
 from resetfree.game.loop import Game, begin, play
+from resetfree.players.dual.one_multiplier import ConstantPenalty
 from resetfree.players.dual.online_gradient import ProjectedGradient
-from resetfree.players.dual.penalties import ConstantPenalty
 from resetfree.players.linear.lsvi import PerturbedHistory, WeightedLSVI
 from resetfree.players.linear.regression import features_of
 from resetfree.players.testing.battery import check_primal

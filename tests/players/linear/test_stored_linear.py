@@ -16,7 +16,7 @@ from resetfree.players.linear.stored_linear import LinearValues, StoredLinear, S
 from resetfree.players.tabular.references import Uniform
 from resetfree.players.testing.battery import check_primal
 from resetfree.players.testing.trial_problems import Plane, Scripted, corners, equal, same_round, saved_and_loaded
-from resetfree.problems.features.cosines import RandomFourier
+from resetfree.problems.features.basis import RandomFourier
 from resetfree.theory.oracle import quadrature
 
 Floats = NDArray[np.float64]

@@ -32,7 +32,7 @@ from resetfree.players.model_based.machine_search import (
 from resetfree.players.model_based.reset_classifier import ResetClassifier
 from resetfree.players.model_based.smooth_regression import Draws
 from resetfree.problems.features.scaling import Scaling
-from resetfree.problems.tanh_policy import TanhPolicy, no_policy
+from resetfree.problems.formula import TanhPolicy, no_policy
 
 Floats = NDArray[np.float64]
 NEVER = 1 / (1 + np.exp(SHARPNESS))  # the probability of a reset in the gradient, where the judge knows of none

@@ -12,8 +12,8 @@ from resetfree.core import state as saving
 from resetfree.core.arrays import Floats
 from resetfree.players.model_based.machine_search import MachineSearchState
 from resetfree.players.model_based.model_search import ModelSearch
+from resetfree.problems.formula import TanhChoice, no_choice
 from resetfree.problems.stepping import Step, SteppedProblem
-from resetfree.problems.tanh_policy import TanhChoice, no_choice
 
 PUSH = np.array([[0.0, -0.1], [0.0, 0.0], [0.0, 0.1]])  # what each action adds to (place, speed)
 MOVE = np.array([[1.0, 0.1], [0.05, 1.0]])  # place and speed, pushed outwards: left alone, the agent leaves [-1, 1]

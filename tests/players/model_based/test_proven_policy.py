@@ -23,7 +23,7 @@ from resetfree.players.model_based.machine_search import (
 )
 from resetfree.players.model_based.model_search import ModelSearch
 from resetfree.players.testing.trial_problems import snapshot
-from resetfree.problems.tanh_policy import TanhPolicy
+from resetfree.problems.formula import TanhPolicy
 
 PLAYER, STEPS = ModelSearch(), 100
 ENOUGH = -(-LONG // (STEPS + 1))  # episodes after which a life is long: each has a row more than steps

@@ -9,7 +9,7 @@ from tests.players.neural.small_networks import Target, small
 
 import resetfree as rf
 from resetfree.game.replay_buffer import empty_buffer
-from resetfree.players.dual.penalties import ConstantPenalty
+from resetfree.players.dual.one_multiplier import ConstantPenalty
 from resetfree.players.neural.mbpo import (
     LEAST_LOG_VARIANCE,
     LEAST_SCALE,
@@ -25,7 +25,7 @@ from resetfree.players.neural.mbpo import (
 )
 from resetfree.players.neural.networks import Minibatch, replayed, uniform_layers
 from resetfree.players.testing.trial_problems import PUSH, played
-from resetfree.problems.tanh_policy import no_policy
+from resetfree.problems.formula import no_policy
 
 UNIT = ModelScales(*(np.asarray(one, dtype=np.float32) for one in (0, 1, 1, -9, 9, 0, 1, -9, 9, 0)))
 

@@ -14,7 +14,7 @@ from tests.players.neural.small_networks import Target, episode, small
 import resetfree as rf
 from resetfree.core.state import load, replay
 from resetfree.game.replay_buffer import empty_buffer
-from resetfree.players.dual.penalties import ConstantPenalty
+from resetfree.players.dual.one_multiplier import ConstantPenalty
 from resetfree.players.neural import network_search as word
 from resetfree.players.neural.actor_critic import (
     DISCOUNT,

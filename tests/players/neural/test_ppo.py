@@ -10,7 +10,7 @@ from tests.players.neural.small_networks import Target, episode, feed, small
 
 import resetfree as rf
 from resetfree.core import state as saving
-from resetfree.players.dual.penalties import ConstantPenalty
+from resetfree.players.dual.one_multiplier import ConstantPenalty
 from resetfree.players.neural.networks import Minibatch, forward
 from resetfree.players.neural.ppo import (
     PPO,

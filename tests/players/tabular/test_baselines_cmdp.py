@@ -12,12 +12,10 @@ from tests.players.linear.naive import Sample, record
 
 import resetfree as rf
 from resetfree.game.loop import begin, play
-from resetfree.players import discover
-from resetfree.players.dual.baselines import OneMultiplier, VirtualQueue
+from resetfree.players import Method, Setting, discover, own_methods
+from resetfree.players.dual.one_multiplier import ConstantPenalty, OneMultiplier, VirtualQueue
 from resetfree.players.dual.online_gradient import ProjectedGradient
-from resetfree.players.dual.penalties import ConstantPenalty
 from resetfree.players.linear.baselines import GhoshSoftmax
-from resetfree.players.method import Method, Setting, own_methods
 from resetfree.players.tabular.constrained import OptCmdp, OptCmdpState, TripleQ
 from resetfree.players.tabular.counts import Counted
 from resetfree.players.tabular.mirror import Opdop, OptPrimalDual

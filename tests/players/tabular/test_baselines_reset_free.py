@@ -15,9 +15,9 @@ from tests.property.random_mdps import closed_mdp, rough_mdp
 
 import resetfree as rf
 from resetfree.game.loop import begin, play
-from resetfree.players.dual.penalties import ConstantPenalty
+from resetfree.players import Method, Setting, own_methods
+from resetfree.players.dual.one_multiplier import ConstantPenalty
 from resetfree.players.linear.baselines import MdpExp2, OlsviFH, estimates
-from resetfree.players.method import Method, Setting, own_methods
 from resetfree.players.tabular.average_reward import UCRL2, best_in_ball
 from resetfree.players.tabular.mirror import SlucbQvi, best_mixture, known_safe, without_safe_action
 from resetfree.players.tabular.references import Uniform

@@ -15,7 +15,7 @@ import resetfree as rf
 from resetfree.core.state import dump, load
 from resetfree.game.loop import Game, begin, play
 from resetfree.players.dual.online_gradient import ProjectedGradient
-from resetfree.players.elimination.elimination_sets import EliminationState, LargeEliminationState
+from resetfree.players.elimination import EliminationState, LargeEliminationState
 from resetfree.players.elimination.support_elimination import SupportElimination
 from resetfree.players.linear import linear_ucb
 from resetfree.players.linear.baselines import GhoshSoftmax

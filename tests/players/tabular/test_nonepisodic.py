@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from tests.property.random_mdps import rough_mdp
 
 import resetfree as rf
-from resetfree.players.tabular.nonepisodic import UnbrokenLife, live, optimal_core, optimal_gain, unsafe_pairs
+from resetfree.players.nonepisodic import UnbrokenLife, live, optimal_core, optimal_gain, unsafe_pairs
 
 Floats = NDArray[np.float64]
 

@@ -8,7 +8,7 @@ import pytest
 
 import resetfree as rf
 from resetfree.players import discover
-from resetfree.players.dual.penalties import ConstantPenalty
+from resetfree.players.dual.one_multiplier import ConstantPenalty
 from resetfree.theory.certificates import certify
 
 TINY = 1e-300

@@ -11,7 +11,7 @@ from tests.property.random_mdps import closed_mdp
 
 import resetfree as rf
 from resetfree.game.loop import Game, begin, play
-from resetfree.players.dual.penalties import ConstantPenalty
+from resetfree.players.dual.one_multiplier import ConstantPenalty
 from resetfree.players.tabular.large_problems import LargeCounts
 from resetfree.players.tabular.ucbvi import RLSVI, UCBVI
 from resetfree.players.testing.battery import check_primal

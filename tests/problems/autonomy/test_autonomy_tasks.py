@@ -7,12 +7,10 @@ import numpy as np
 import pytest
 
 import resetfree as rf
-from resetfree.problems.autonomy import IDS, peg, tabletop, workspace
-from resetfree.problems.autonomy.cheetah import BACK, PITCH, FlipCheetah
+from resetfree.problems.autonomy import IDS, plane
 from resetfree.problems.autonomy.goal_task import GoalTask
-from resetfree.problems.autonomy.peg import Peg
-from resetfree.problems.autonomy.tabletop import Tabletop
-from resetfree.problems.autonomy.workspace import Workspace
+from resetfree.problems.autonomy.plane import Peg, Tabletop, Workspace
+from resetfree.problems.autonomy.simulated import BACK, PITCH, FlipCheetah
 
 OURS = ("tabletop-v0", "tabletop-edge-v0", "peg-edge-v0", "workspace-v0", "flip-cheetah-v0")
 SPARSE = OURS[:3]
@@ -27,18 +25,18 @@ def test_a_closed_gripper_takes_a_near_mug_along_and_an_open_one_leaves_it() -> 
     far, near = [0.0, 0.0, 0.5, 0.0, -1.0], [0.0, 0.0, 0.3, 0.0, -1.0]
     right, opened = [1.0, 0.0, 1.0], [1.0, 0.0, -1.0]
     x = np.array([far, near, near])
-    found = tabletop.moved(x, np.array([right, right, opened]))
+    found = plane.moved_mug(x, np.array([right, right, opened]))
     np.testing.assert_allclose(
         found, [[0.2, 0.0, 0.5, 0.0, -1.0], [0.2, 0.0, 0.5, 0.0, 1.0], [0.2, 0.0, 0.3, 0.0, -1.0]], atol=1e-12
     )
     held = np.array([[0.0, 0.0, 1.0, 0.0, 1.0]])  # what is held stays held, however far
-    np.testing.assert_allclose(tabletop.moved(held, np.array([right]))[0], [0.2, 0.0, 1.2, 0.0, 1.0], atol=1e-12)
+    np.testing.assert_allclose(plane.moved_mug(held, np.array([right]))[0], [0.2, 0.0, 1.2, 0.0, 1.0], atol=1e-12)
 
 
 def test_walls_keep_the_mug_and_without_them_it_falls_off() -> None:
     edge = np.array([[2.7, 0.0, 2.8, 0.0, 1.0]])
     right = np.array([[1.0, 0.0, 1.0]])
-    np.testing.assert_allclose(tabletop.moved(edge, right)[0], [2.8, 0.0, 2.8, 0.0, 1.0], atol=1e-12)
+    np.testing.assert_allclose(plane.moved_mug(edge, right)[0], [2.8, 0.0, 2.8, 0.0, 1.0], atol=1e-12)
     env = Tabletop(walls=False)
     env.reset(seed=0)
     env.x = edge[0].copy()
@@ -53,7 +51,7 @@ def test_success_is_gripper_and_mug_together_within_a_fifth() -> None:
     off = state.copy()
     off[0] = 0.2
     assert env.rewards(np.array([state, off])).tolist() == [1.0, 0.0]
-    home = np.concatenate([tabletop.START, [-1.0], tabletop.GOALS[0]])
+    home = np.concatenate([plane.MUG_START, [-1.0], plane.MUG_GOALS[0]])
     assert env.rewards(home[None])[0] == 0.0
     assert env.home(home[None])[0] == 1.0
 
@@ -68,12 +66,12 @@ def test_the_goal_changes_in_place_after_a_turn() -> None:
 
 
 def test_a_peg_enters_the_block_only_in_line_with_its_hole() -> None:
-    inside = peg.moved(np.array([0.2, 0.0, 0.29, 0.01, 1.0]), np.array([1.0, 0.0, 1.0]))
+    inside = plane.moved_peg(np.array([0.2, 0.0, 0.29, 0.01, 1.0]), np.array([1.0, 0.0, 1.0]))
     np.testing.assert_allclose(inside, [0.25, 0.0, 0.34, 0.01, 1.0], atol=1e-12)
-    beside = peg.moved(np.array([0.2, 0.1, 0.29, 0.1, 1.0]), np.array([1.0, 0.0, 1.0]))
+    beside = plane.moved_peg(np.array([0.2, 0.1, 0.29, 0.1, 1.0]), np.array([1.0, 0.0, 1.0]))
     np.testing.assert_allclose(beside, [0.21, 0.1, 0.3, 0.1, 1.0], atol=1e-12)
-    bottom = peg.moved(np.array([0.3, 0.0, 0.41, 0.0, 1.0]), np.array([1.0, 0.0, 1.0]))
-    np.testing.assert_allclose(bottom[2:4], [peg.BLOCK + peg.DEPTH, 0.0], atol=1e-12)
+    bottom = plane.moved_peg(np.array([0.3, 0.0, 0.41, 0.0, 1.0]), np.array([1.0, 0.0, 1.0]))
+    np.testing.assert_allclose(bottom[2:4], [plane.BLOCK + plane.DEPTH, 0.0], atol=1e-12)
 
 
 def test_a_peg_that_is_pushed_over_the_edge_has_fallen() -> None:
@@ -87,14 +85,14 @@ def test_a_peg_that_is_pushed_over_the_edge_has_fallen() -> None:
 def test_a_robot_that_is_thrown_from_full_speed_to_the_other_falls() -> None:
     gentle, thrown = np.zeros(7), np.zeros(7)
     for i in range(60):
-        gentle = workspace.moved(gentle, 1.0, 0.0)
-        thrown = workspace.moved(thrown, 1.0 if i < 30 else -1.0, 0.0)
-        assert abs(gentle[5]) < workspace.FALL
-        if abs(thrown[5]) > workspace.FALL:
+        gentle = plane.moved_robot(gentle, 1.0, 0.0)
+        thrown = plane.moved_robot(thrown, 1.0 if i < 30 else -1.0, 0.0)
+        assert abs(gentle[5]) < plane.FALL
+        if abs(thrown[5]) > plane.FALL:
             break
     assert i >= 30
-    assert abs(thrown[5]) > workspace.FALL
-    np.testing.assert_allclose(workspace.moved(np.zeros(7), 0.0, 1.0)[[0, 3, 4]], [0.0, 0.0, 0.228], atol=1e-12)
+    assert abs(thrown[5]) > plane.FALL
+    np.testing.assert_allclose(plane.moved_robot(np.zeros(7), 0.0, 1.0)[[0, 3, 4]], [0.0, 0.0, 0.228], atol=1e-12)
 
 
 @pytest.mark.parametrize(("place", "direction", "task"), [(1.0, 0.0, 1), (1.0, np.pi, 0), (1.0, np.pi / 2, 2)])

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from resetfree.problems.features import FeatureMap, discover
-from resetfree.problems.features.basis import Polynomial, RadialBasis
-from resetfree.problems.features.cosines import FourierBasis, RandomFourier
+from resetfree.problems.features.basis import FourierBasis, Polynomial, RadialBasis, RandomFourier
 from resetfree.problems.features.partitions import Aggregation, Simplex, TileCoding
 
 Floats = NDArray[np.float64]

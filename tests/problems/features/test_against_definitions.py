@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from tests.problems.features.strategies import Floats, World, examples, worlds
 
 from resetfree.problems.features._kernels import cosine
-from resetfree.problems.features.basis import OneHot, Polynomial, RadialBasis
-from resetfree.problems.features.cosines import FourierBasis, RandomFourier
+from resetfree.problems.features.basis import FourierBasis, OneHot, Polynomial, RadialBasis, RandomFourier
 from resetfree.problems.features.partitions import Aggregation, Simplex, TileCoding
 from resetfree.problems.features.scaling import Scaling, fit_ends, fit_scaling, has_bounds, median_distance
 

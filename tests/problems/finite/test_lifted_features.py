@@ -5,7 +5,7 @@ import pytest
 from tests.property.random_mdps import closed_mdp
 
 import resetfree as rf
-from resetfree.players.dual.multiplier_functions import Space, functions
+from resetfree.players.dual import Space, functions
 from resetfree.problems.finite.composed import with_contexts
 from resetfree.theory.assumptions import dual_class, linearity
 from resetfree.theory.sets import for_features

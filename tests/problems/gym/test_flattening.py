@@ -13,7 +13,7 @@ from tests.problems.gym.reaching import Reach
 
 import resetfree as rf
 from resetfree.core.errors import EnvironmentFailed
-from resetfree.problems.features.cosines import RandomFourier
+from resetfree.problems.features.basis import RandomFourier
 from resetfree.problems.gym.events import Condition
 from resetfree.problems.gym.flattening import flatten, is_image, names_of
 from resetfree.problems.gym.observations import observer_for

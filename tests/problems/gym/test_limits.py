@@ -10,6 +10,7 @@ import pytest
 import resetfree as rf
 from resetfree.core.arrays import Floats
 from resetfree.players import make_player
+from resetfree.players.model_based.machine_model import rollout
 from resetfree.problems.blueprint import fingerprint
 from resetfree.problems.gym.flattening import NamedBox
 from resetfree.problems.limits import Limits
@@ -41,7 +42,8 @@ class Oven(gymnasium.Env[Any, Any]):
 
 def oven(limits: Any = None, choices: bool = False, **options: Any) -> Any:
     """It, as a problem."""
-    return rf.from_gym(Oven(choices), horizon=40, reward_range=(0.0, 1.0), limits=limits, **options)
+    options = {"horizon": 40, "reward_range": (0.0, 1.0), **options}
+    return rf.from_gym(Oven(choices), limits=limits, **options)
 
 
 def walk(problem: Any, actions: Any) -> rf.Episode:
@@ -59,7 +61,18 @@ def walk(problem: Any, actions: Any) -> rf.Episode:
     return found
 
 
-@pytest.mark.parametrize("limits", [{"heat": (None, 0.9)}, {0: (None, 0.9)}, "heat=:0.9", "0=:0.9,clock=-9:9"])
+def too_hot(state: Floats) -> bool:
+    """A limit that is a function."""
+    return bool(state[0] > 0.9)
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        *({"heat": (None, 0.9)}, {0: (None, 0.9)}, "heat=:0.9", "0=:0.9,clock=-9:9"),
+        *(too_hot, f"{__name__}:too_hot", {"clock": (-9, 9), "an oven too hot": too_hot}),
+    ],
+)
 def test_beyond_a_limit_is_a_reset(limits: Any) -> None:
     episode = walk(oven(limits), np.ones(40))
     assert episode.reset
@@ -78,23 +91,61 @@ def test_a_limit_belongs_to_the_identity_of_a_problem() -> None:
     assert len(found) == 3
 
 
-@pytest.mark.parametrize("choices", [False, True])
-def test_the_first_crossing_is_predicted(choices: bool) -> None:
-    """A learner that has seen no reset expects one beyond the limit, and none without a limit."""
-    rng = np.random.default_rng(0)
-    expected = {}
-    for limits in (None, {"heat": (None, 1.0)}):
-        problem = oven(limits, choices)
-        player = make_player("primal", "model-search", {"planning": 10, "rounds": 1, "population": 4, "caution": 0.0})
+def test_a_change_that_is_too_quick_is_a_reset() -> None:
+    assert walk(oven(rate_limits={"heat": 0.2}), [0.0, 0.5, 1.0]).reset_at == 4
+    assert walk(oven({"heat": (None, 9)}, rate_limits={"heat": 0.2}), [-1.0]).reset_at == 2
+    assert not walk(oven(rate_limits={0: 0.3}), np.ones(40)).reset
+
+
+def test_actions_keep_their_limits_whoever_acts() -> None:
+    """They are part of the box, and changes are cut before they are applied and recorded; a reset begins anew."""
+    problem = oven({"heat": (None, 0.9)}, action_limits={0: (-0.5, None)}, action_rates=0.25)
+    assert problem.actions.ends[0] == [-0.5]
+    for _ in range(2):
+        episode = walk(problem, [0.0, 0.2, 1.0, 1.0, -0.5, *[1.0] * 35])
+        assert episode.actions[:6, 0].round(3).tolist() == [0.0, 0.2, 0.45, 0.7, 0.45, 0.7]
+        np.testing.assert_allclose(np.diff(episode.states[:, 0]), 0.25 * episode.actions[:, 0], atol=1e-12)
+        assert episode.reset
+
+
+def test_a_policy_of_the_search_keeps_to_the_rate_of_its_actions_in_the_model() -> None:
+    """What is expected of switching at full power from step to step is what a slow actuator earns."""
+    rng, expected = np.random.default_rng(0), {}
+    for rates in (None, 0.05):
+        problem = oven(action_rates=rates, horizon=20) if rates else oven()
+        player = make_player("primal", "model-search", {"planning": 10, "rounds": 1, "population": 4})
         state = player.init(problem, 10, 0)
-        wander = np.resize([0, 1, 1, 0, 1, 0, 0, 1], 40) if choices else rng.uniform(-1.0, 1.0, 40)
-        episode = walk(problem, wander if choices else 0.3 * wander)
-        assert not episode.reset
-        state = player.absorb(state, episode)
-        hot = problem_policy(player, state, choices)
-        expected[limits is None] = state.foresee(state.rows.n, hot, episode.states[-1], player)[1]
-    assert expected[True] < 0.2
-    assert expected[False] > 0.8
+        state = player.absorb(state, walk(oven(), 0.4 * rng.uniform(-1.0, 1.0, 40)))
+        start = np.repeat(state.rows.state[:1], 4, axis=0)
+        model, theta = state.model(state.rows.n, player), np.array([[[-40.0, 0.0, 0.3]]])
+        expected[rates] = rollout(model, theta, model.scaling(start), np.zeros((10, 4, 2))).reward.mean()
+    assert abs(expected[None] - expected[0.05]) > 1e-3
+
+
+@pytest.mark.parametrize("limits", [{"limits": {"heat": (None, 1.0)}}, {"limits": lambda s: s[0] > 1.0}, None])
+@pytest.mark.parametrize("choices", [False, True])
+def test_the_first_crossing_is_predicted(choices: bool, limits: Any) -> None:
+    """A learner that has seen no reset expects one beyond the limit, and none without a limit."""
+    rng, problem = np.random.default_rng(0), oven(choices=choices, **limits or {})
+    player = make_player("primal", "model-search", {"planning": 10, "rounds": 1, "population": 4, "caution": 0.0})
+    state = player.init(problem, 10, 0)
+    wander = np.resize([0, 1, 1, 0, 1, 0, 0, 1], 40) if choices else rng.uniform(-1.0, 1.0, 40)
+    episode = walk(problem, wander if choices else 0.3 * wander)
+    assert not episode.reset
+    state = player.absorb(state, episode)
+    hot = problem_policy(player, state, choices)
+    expected = state.foresee(state.rows.n, hot, episode.states[-1], player)[1]
+    assert expected > 0.8 if limits else expected < 0.2
+
+
+def test_a_change_that_is_too_quick_is_predicted() -> None:
+    """Of a step to full heat, when only small ones were seen."""
+    problem = oven(rate_limits={"heat": 0.1}, horizon=40)
+    player = make_player("primal", "model-search", {"planning": 10, "rounds": 1, "population": 4, "caution": 0.0})
+    state = player.init(problem, 10, 0)
+    state = player.absorb(state, walk(problem, 0.38 * np.random.default_rng(0).uniform(-1.0, 1.0, 40)))
+    hot = problem_policy(player, state, choices=False)
+    assert state.foresee(state.rows.n, hot, state.rows.state[0], player)[1] > 0.8
 
 
 def problem_policy(player: Any, state: Any, choices: bool) -> Any:
@@ -133,11 +184,29 @@ def test_a_margin_costs_reward_before_a_limit() -> None:
         ({"heat": (None, 1)}, {"clock": 1.0}, "one for each sensor with a limit"),
         ({"heat": (None, 1)}, -1.0, "positive number"),
         (None, 1.0, "needs 'limits'"),
+        ({"hot": lambda s: s[7]}, None, "The limit 'hot' raised IndexError"),
     ],
 )
 def test_bad_limits_get_one_sentence(limits: Any, margin: Any, sentence: str) -> None:
     with pytest.raises(rf.InvalidInput, match=sentence):
-        oven(limits, margin=margin)
+        walk(oven(limits, margin=margin), [0.0])
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"rate_limits": {"cold": 1.0}}, "the sensors here are heat, clock"),
+        ({"rate_limits": {"heat": 0}}, "Got 0 for 'heat'"),
+        ({"rate_limits": 3}, "must be {sensor: the most"),
+        ({"action_limits": {1: (0, 1)}}, "sensors here are action_0"),
+        ({"action_limits": {0: (2, 3)}}, "within 1 number"),
+        ({"action_rates": {0: -1}}, "Got -1 for 0"),
+        ({"action_rates": 0.1, "choices": True}, "continuous actions"),
+    ],
+)
+def test_bad_limits_of_changes_and_actions_get_one_sentence(options: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(rf.InvalidInput, match=sentence):
+        oven(**options)
 
 
 def test_counted_states_take_none() -> None:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import resetfree as rf
-from resetfree.problems.features.cosines import RandomFourier
-from resetfree.problems.world import option_names, resolve, resolve_model
+from resetfree.problems.features.basis import RandomFourier
+from resetfree.problems.registry import option_names, resolve, resolve_model
 from resetfree.show.cli import main
 
 

@@ -14,11 +14,10 @@ from resetfree.core.errors import EnvironmentFailed
 from resetfree.problems.action_spaces import Levels
 from resetfree.problems.blueprint import action_array, actions_from, plain_array
 from resetfree.problems.features import make_features
-from resetfree.problems.features.basis import UserFeatures
-from resetfree.problems.features.cosines import RandomFourier
-from resetfree.problems.gym.actions import learner_actions, list_actions
+from resetfree.problems.features.basis import RandomFourier, UserFeatures
+from resetfree.problems.gym.events import Unusable
+from resetfree.problems.gym.flattening import learner_actions, list_actions
 from resetfree.problems.gym.observations import Numbered, observer_for
-from resetfree.problems.gym.rewards import Unusable
 
 
 def even(problem: Any) -> Any:

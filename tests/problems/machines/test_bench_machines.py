@@ -33,7 +33,7 @@ from benchmarks.machine_trials import TASKS, Cut, Notes, Trial, ended, heeding, 
 from benchmarks.machines import BEGIN, END, in_words, main, read_lines
 
 import resetfree as rf
-from resetfree.studies.workers import Workers
+from resetfree.studies.engines import Workers
 
 ROOT = Path(__file__).parents[3]
 

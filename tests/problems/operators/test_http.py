@@ -18,9 +18,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import resetfree as rf
+from resetfree.core import web
 from resetfree.core.errors import OperatorTimeout
-from resetfree.core.web_guard import TOKEN
-from resetfree.problems.operators import Answer, Request, limited_server
+from resetfree.core.web import TOKEN
+from resetfree.problems.operators import Answer, Request
 
 FELL = Request("cart", "reset", "the pole fell")
 
@@ -200,11 +201,11 @@ def test_garbage_does_not_disturb_it(asked: Asked, garbage: bytes) -> None:
 
 def test_who_holds_every_connection_is_cut_off(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     """A drop now and then keeps a socket from timing out, but not from being late."""
-    monkeypatch.setattr(limited_server, "PATIENCE", 1.0)
+    monkeypatch.setattr(web, "PATIENCE", 1.0)
     before = threading.active_count()
     held = [socket.create_connection(("127.0.0.1", asked.port), timeout=30) for _ in range(200)]
     try:
-        assert threading.active_count() <= before + limited_server.CONNECTIONS
+        assert threading.active_count() <= before + web.CONNECTIONS
         end, status = time.monotonic() + 30, 0
         while status != 200:
             assert time.monotonic() < end

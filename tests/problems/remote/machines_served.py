@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import resetfree as rf
-from resetfree.problems.machines.served import switch_on
-from resetfree.problems.operators.lever import LeverKey
-from resetfree.problems.remote.serving import Serving
-from resetfree.problems.remote.station import Faults, Station
-from resetfree.problems.remote.wires import Port, UdpPort
+from resetfree.problems.machines import switch_on
+from resetfree.problems.remote.faults import Faults
+from resetfree.problems.remote.station import Serving, Station
+from resetfree.problems.remote.wires import LeverKey, Port, UdpPort
 
 
 class Served(NamedTuple):

@@ -15,15 +15,12 @@ from tests.show.cli.commands import run as run_command
 
 import resetfree as rf
 from resetfree.core.errors import EnvironmentFailed, OperatorTimeout
-from resetfree.problems.machines import cart_pole
-from resetfree.problems.machines.served import MACHINES
+from resetfree.problems.machines import MACHINES, cart_pole
 from resetfree.problems.operators import Automatic, Request
-from resetfree.problems.operators.lever import pull
-from resetfree.problems.remote.machine_client import MachineClient
 from resetfree.problems.remote.packets import Kind, packet
-from resetfree.problems.remote.remote_machine import RemoteMachine
+from resetfree.problems.remote.remote_machine import MachineClient, RemoteMachine
 from resetfree.problems.remote.station import Station
-from resetfree.problems.remote.wires import UdpPort, UdpWire, open_wire
+from resetfree.problems.remote.wires import UdpPort, UdpWire, open_wire, pull
 
 SEED, HORIZON = 3, 40
 START = Request("cart", "start", "a test")

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import resetfree as rf
-from resetfree.problems.machines.served import switch_on
-from resetfree.problems.remote.machine_client import AT_ONCE, MachineClient, MachineSilent
+from resetfree.problems.machines import switch_on
 from resetfree.problems.remote.packets import NUMBER, READING, Kind, packet, read
+from resetfree.problems.remote.remote_machine import AT_ONCE, MachineClient, MachineSilent
 from resetfree.problems.remote.station import Station
 from resetfree.problems.remote.wires import Wire
 

@@ -19,8 +19,7 @@ from tests.problems.remote.test_from_machine import until
 import resetfree as rf
 from resetfree.problems import paced
 from resetfree.problems.remote import packets
-from resetfree.problems.remote.packets import Flag, Kind
-from resetfree.problems.remote.statement import StatementForm
+from resetfree.problems.remote.packets import Flag, Kind, StatementForm
 from resetfree.show.cli import app, main
 
 PAGE = (Path(__file__).parents[3] / "docs" / "connect_your_machine.md").read_text()

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from resetfree.problems.machines.served import switch_on
+from resetfree.problems.machines import switch_on
+from resetfree.problems.remote.faults import Faults
 from resetfree.problems.remote.packets import ANSWERS, NUMBER, Buffer, Kind, packet, read
-from resetfree.problems.remote.serving import SECOND, Serving
-from resetfree.problems.remote.station import Faults, Station, StationCounts
+from resetfree.problems.remote.station import SECOND, Serving, Station, StationCounts
 from resetfree.problems.remote.wires import Port, UdpPort, UdpWire
 
 

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import resetfree as rf
-from resetfree.problems.machines.served import MACHINES, switch_on
-from resetfree.problems.remote.packets import LONGEST
-from resetfree.problems.remote.statement import MachineStatement, Signal
+from resetfree.problems.machines import MACHINES, switch_on
+from resetfree.problems.remote.packets import LONGEST, MachineStatement, Signal
 
 FORM = json.loads(switch_on("cartpole")[1].text)
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import resetfree as rf
-from resetfree.problems.machines import cart_pole
-from resetfree.problems.machines.served import switch_on
+from resetfree.problems.machines import cart_pole, switch_on
+from resetfree.problems.remote.faults import MOST, Faults, FaultyPath, Freezes
 from resetfree.problems.remote.packets import (
     ANSWERS,
     HEADER,
@@ -24,7 +24,7 @@ from resetfree.problems.remote.packets import (
     packet,
     read,
 )
-from resetfree.problems.remote.station import LEASE, MOST, Faults, FaultyPath, Freezes, Station
+from resetfree.problems.remote.station import LEASE, Station
 
 TOKEN = bytes(range(16))
 TICK = 20_000_000  # ns

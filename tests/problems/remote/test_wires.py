@@ -20,7 +20,6 @@ from tests.problems.remote.test_from_machine import HORIZON, SEED, OwnChance, le
 
 import resetfree as rf
 from resetfree.problems.machines.cart_pole import CartPole
-from resetfree.problems.operators.lever import pull
 from resetfree.problems.remote.packets import (
     LONGEST,
     LONGEST_FRAME,
@@ -35,7 +34,7 @@ from resetfree.problems.remote.packets import (
     stuff,
     unstuff,
 )
-from resetfree.problems.remote.wires import SerialPort, WireBroken, fresh_buffer, open_wire
+from resetfree.problems.remote.wires import SerialPort, WireBroken, fresh_buffer, open_wire, pull
 
 WORDS = st.integers(0, 2**64 - 1)
 packets = st.builds(packet, st.sampled_from(list(Kind)), WORDS, WORDS, WORDS, st.binary(max_size=200))

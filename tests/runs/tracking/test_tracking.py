@@ -14,7 +14,7 @@ import pytest
 from tensorboardX.proto.event_pb2 import Event
 
 import resetfree as rf
-from resetfree.problems.world import find_world
+from resetfree.problems.registry import find_world
 from resetfree.runs.tracking import TensorBoard, marked, track_columns, tracked
 from resetfree.runs.tracking.tracker import PER_DECADE, ROUND, best_values
 from resetfree.show.cli import main

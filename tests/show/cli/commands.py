@@ -7,6 +7,9 @@ import pytest
 
 from resetfree.show.cli import main
 
+# The paper's players unless others are named: most tests of `run` are not about who plays.
+PAPER = ("--primal", "linear-ucb", "--dual", "projected-gradient", "--feedback", "optimistic")
+
 
 def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
     status = main([*map(str, words)])

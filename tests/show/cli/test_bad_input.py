@@ -23,22 +23,8 @@ from resetfree.show.cli import app
 ROOT = Path(__file__).parents[3]
 MEMORY, SECONDS = 3 << 30, 1.0
 DONE, CLAIM_FAILED, REFUSED, STOPPED = 0, 1, 2, 130
-TEXTS = [
-    "",
-    "x",
-    "-1",
-    "0",
-    "nan",
-    "1e999",
-    "100000000",
-    f"1{'0' * 30}",
-    "x" * 300,
-    "a\nb",
-    "\udcff",
-    "/dev/null/x",
-    "..",
-    "x:y",
-]
+TEXTS = ["", "x", "-1", "0", "nan", "1e999", "100000000", f"1{'0' * 30}", "x" * 300, "a\nb", "\udcff", "/dev/null/x"]
+TEXTS += ["..", "x:y"]
 SIZES = {int: ["-1", "0", "100000000", f"1{'0' * 30}"], float: ["-1", "nan", "inf", "1e300"], str: ["x", ""]}
 RUN = ("grid-v0", "--primal", "uniform", "--episodes", "20", "--max-resets", "1")
 # A command line for each command that is in order; RUNFILE stands for a run that was played.
@@ -62,18 +48,8 @@ LINES: dict[str, tuple[str, ...]] = {
 }
 ELSEWHERE = {"sweep", "studio"}  # have tests of their own: one starts processes, the other serves until it is stopped
 NAMES = ["", "x" * 300, "\udcff", "/dev/null/x", "..", "a\nb"]  # of files and folders
-GYM = (
-    "horizon",
-    "states",
-    "actions",
-    "features.d",
-    "xi.d",
-    "reward_low",
-    "state_low",
-    "table",
-    "reset_when",
-    "features",
-)
+GYM = ["horizon", "states", "actions", "features.d", "xi.d", "reward_low", "state_low", "table", "features"]
+GYM += ["reset_when"]
 
 
 class Driver:
@@ -81,13 +57,9 @@ class Driver:
 
     def __init__(self) -> None:
         surroundings = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        self.process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("bad_input_driver.py")), str(MEMORY), str(SECONDS)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=surroundings,
-        )
+        command = [sys.executable, str(Path(__file__).with_name("bad_input_driver.py")), str(MEMORY), str(SECONDS)]
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=surroundings)
 
     def __call__(self, case: dict[str, Any]) -> tuple[int, str]:
         """Status, and what was said."""
@@ -106,8 +78,8 @@ def driver() -> Iterator[Driver]:
     one.process.communicate(timeout=60)
 
 
-def complaints(driver: Driver, cases: Iterable[list[str]]) -> list[str]:
-    """What is wrong with the answers to command lines."""
+def assert_good_answers(driver: Driver, cases: Iterable[list[str]]) -> None:
+    """Every command line is played, stopped or refused in one sentence."""
     found = []
     for case in cases:
         status, said = driver({"words": case})
@@ -118,7 +90,7 @@ def complaints(driver: Driver, cases: Iterable[list[str]]) -> list[str]:
             found.append(f"{words!r}: status {status}: {said[-500:]}")
         elif status == REFUSED and len(said.splitlines()) != 1:
             found.append(f"{words!r}: not one sentence: {said[-500:]}")
-    return found
+    assert not found, "\n".join(found)
 
 
 @pytest.mark.parametrize("function", CALLS)
@@ -164,8 +136,7 @@ def test_wrong_values_on_the_command_line(name: str, played: Path, driver: Drive
         for value in NAMES if isinstance(parameter.type, click.Path) or spelling == "--out" else TEXTS:
             words = [*line, spelling, value] if spelling else [*line[:i], "--", value]
             cases.append([name, *words])
-    found = complaints(driver, cases)
-    assert not found, "\n".join(found)
+    assert_good_answers(driver, cases)
 
 
 def test_every_command_is_tried() -> None:
@@ -180,8 +151,7 @@ def test_sizes_of_registered_problems(id: str, driver: Driver) -> None:
         for value in SIZES[kind]:
             cases.append(["solve", id, "--set", f"{option}={value}"])
             cases.append(["run", id, "--episodes", "2", "--set", f"problem.{option}={value}"])
-    found = complaints(driver, cases)
-    assert not found, "\n".join(found)
+    assert_good_answers(driver, cases)
 
 
 @pytest.mark.slow
@@ -196,31 +166,20 @@ def test_settings_of_players(role: Role, driver: Driver) -> None:
             for value in ("-1", "nan", "1e300", f"1{'0' * 30}", "x"):
                 given = ["--set", f"{role}.{setting}={value}", "--set", "problem.horizon=6"]
                 cases.append(["run", problem, "--episodes", "3", *players, *given])
-    found = complaints(driver, cases)
-    assert not found, "\n".join(found)
+    assert_good_answers(driver, cases)
 
 
 @pytest.mark.parametrize("id", ["gym:FrozenLake-v1", "gym:CartPole-v1"])
 def test_sizes_of_environments(id: str, driver: Driver) -> None:
     values = [*SIZES[int], *SIZES[float], *SIZES[str]]
-    found = complaints(
-        driver,
-        (["run", id, "--episodes", "2", "--set", f"problem.{option}={value}"] for option in GYM for value in values),
-    )
-    assert not found, "\n".join(found)
+    words = ("run", id, "--episodes", "2", "--set")
+    assert_good_answers(driver, ([*words, f"problem.{option}={value}"] for option in GYM for value in values))
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "import sys; sys.exit(3)",
-        "exit()",
-        "raise SystemExit('no')",
-        "raise BaseException('odd')",
-        "raise GeneratorExit",
-        "1/0",
-    ],
-)
+EXITS = ["import sys; sys.exit(3)", "exit()", "raise SystemExit('no')", "raise BaseException('odd')"]
+
+
+@pytest.mark.parametrize("body", [*EXITS, "raise GeneratorExit", "1/0"])
 def test_a_factory_or_module_that_exits(body: str, driver: Driver) -> None:
     files = {"leaving.py": f"def make():\n    {body}\n", "gone.py": f"{body}\n"}
     for words in (["check"], ["run", "--episodes", "2"]):

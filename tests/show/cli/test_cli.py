@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.show.cli.commands import refused, run, run_json
+from tests.show.cli.commands import PAPER, refused, run, run_json
 
 import resetfree as rf
-from resetfree.players.tabular.nonepisodic import live
+from resetfree.players.nonepisodic import live
 from resetfree.problems.features import discover, make_features
 
 
@@ -163,6 +163,56 @@ BAD = {
     ("bench", "smoke", "--out", "/dev/null/r"): "The results file '/dev/null/r' cannot be written",
     ("bench", "smoke", "--out", "r.png"): "must not end in .png",
 }
+HTTP = ("grid-v0", "--operator", "http")
+RUN = {
+    ("grid-v0", "--primal", "linear-ubc"): "Did you mean 'linear-ucb'?",
+    ("grid-v0", "--dual", "nobody"): "There is no dual player 'nobody'.",
+    ("grid-v0", "--episodes", "0"): "0 is not in the range x>=1",
+    ("grid-v0", "--seed", "-1"): "-1 is not in the range x>=0",
+    ("grid-v0", "--max-resets", "0"): "0 is not in the range x>=1",
+    ("grid-v0", "--operator", "terminal"): "'grid-v0' resets itself: it takes no operator.",
+    ("grid-v0", "--operator", "http"): "'grid-v0' resets itself: it takes no operator.",
+    ("grid-v0", "--operator", "./desk"): "'grid-v0' resets itself: it takes no operator.",
+    ("grid-v0", "--operator", "termnal"): "must be terminal, http, http:PORT, none or a folder",
+    ("grid-v0", "--operator", "http:70000"): "must be an integer from 0 to 65535. Got 70000 instead.",
+    ("grid-v0", "--operator-deadline", "5"): "needs an '--operator'. Got none instead.",
+    (*HTTP, "--operator-deadline", "0"): "must be a number above 0 and at most 1000000000, or None. Got 0.0",
+    ("grid-v0", "--feedback", "loud"): "'loud' is not one of 'auto', 'optimistic', 'realised', 'exact'",
+    ("grid-v0", "--bound", "nan"): "must be a finite number that is not negative. Got nan instead.",
+    ("grid-v0", "--set", "B=4"): "must name its owner: primal.B or dual.B.",
+    ("grid-v0", "--set", "scal=4"): "There is no setting 'scal'. Did you mean 'scale'?",
+    ("grid-v0", "--set", "primal.scal=4"): "Did you mean 'scale'?",
+    ("grid-v0", "--set", "primal.scale=wide"): "must be a finite number that is not negative. Got 'wide' instead.",
+    ("grid-v0", "--set", "dual.B=true"): "must be a positive number or None. Got True instead.",
+    ("grid-v0", "--resume"): "There is no run file",
+    ("grid-v0", "--resume", "--overwrite", "--out", "plant.py"): "is not a run file of resetfree.",
+    ("grid-v0", "--overwrite", "--out", "plant.py"): "is not a run file of resetfree.",
+    ("grid-v0", "--out", "."): "exists.",
+    ("grid-v0", "--out", "/dev/null/x.rfrun"): "must lie in a folder. Got '/dev/null', which is not a folder.",
+    ("gym:CartPole-v1", "--primal", "linear-ucb", "--bound", "5"): "needs a finite problem.",
+    ("gym:CartPole-v1", "--primal", "uniform", "--dual", "projected-gradient"): "needs a bound B on the multipliers",
+}
+MACHINE = {
+    ("--primal", "stored-linear",): "Players that take them as they are: auto, mbpo,",
+    ("--set", "actions=20000",): "must have at most 10000 actions",
+    ("--set", "actions=1",): "must be a number of grid points from 2",
+    ("--set", "actions=boxes",): "must be box, or grid points per dimension",
+    ("--set", "observe=math:pi",): "must be a function of the observation, or module:function",
+    ("--set", "observe=math:nothing",): "which does not import",
+    ("--set", "reset_when=observation[9]>0",): "are called observation[0]",
+    ("--set", "waves=-1",): "The 'waves' of model-search",
+}  # fmt: skip
+TIMED: dict[tuple[str, ...], str] = {
+    ("--rate", "fast"): "must be a number of steps per second, or own",
+    ("--rate", "0"): "'rate'",
+    ("--rate", "10", "--delay", "1"): "at a rate or with a delay",
+    ("--max-staleness", "5"): "needs a 'rate'",
+    **{("--delay", delay): "delay" for delay in ("-1", "1.5", "x", str(10**30))},
+}
+QUICK = ("gym:CartPole-v1", "--primal", "tests.runs.live.quick_players:Quick", "--dual", "constant-penalty")
+BAD |= {("run", *PAPER, *words): sentence for words, sentence in RUN.items()}
+BAD |= {("run", "gym:InvertedPendulum-v5", *words): sentence for words, sentence in MACHINE.items()}
+BAD |= {("run", *QUICK, "--bound", "1", "--set", "horizon=10", *words): sentence for words, sentence in TIMED.items()}
 
 
 @pytest.mark.parametrize("words", BAD, ids=" ".join)
@@ -170,8 +220,9 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    Path("plant.py").write_text("# not a run file")
     assert BAD[words] in refused(capsys, *words)
-    assert not list(tmp_path.iterdir())
+    assert [path.name for path in tmp_path.iterdir()] == ["plant.py"]
 
 
 def test_a_user_s_own_factory_is_found_where_the_command_is_run(tmp_path: Path) -> None:
@@ -207,8 +258,7 @@ def test_a_continuum_is_played_certified_replayed_and_reported(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     options = ("--set", "problem.dimension=2", "--set", "problem.horizon=2", "--set", "primal.width=proved")
-    players = ("--primal", "linear-ucb", "--dual", "projected-gradient", "--feedback", "optimistic")
-    played = run_json(capsys, "run", "continuous-linear-v0", *players, *options, "--episodes", "25", "--out", "a.rfrun")
+    played = run_json(capsys, "run", "continuous-linear-v0", *PAPER, *options, "--episodes", "25", "--out", "a.rfrun")
     assert played["regret"] is not None
     assert 0 < played["resets"] < 25
     found = run_json(capsys, "certify", "a.rfrun", "--strict", "--replay")
@@ -221,7 +271,7 @@ def test_a_continuum_is_played_certified_replayed_and_reported(
     assert run(capsys, "report", "a.rfrun", "-o", "a.html")[0] == 0
     text = Path("a.html").read_text()
     assert "continuous-linear-v0" in text
-    status, out, _ = run(capsys, "run", "continuous-linear-v0", *players, *options, "--episodes", "25", "--out", "b")
+    status, out, _ = run(capsys, "run", "continuous-linear-v0", *PAPER, *options, "--episodes", "25", "--out", "b")
     assert (status, "no model of this problem" in out) == (0, False)
 
 

@@ -10,8 +10,8 @@ from resetfree.show.cli import bench_pages, main
 from resetfree.show.cli.bench_pages import count, draw_differences, line_cells, losses, write_page
 from resetfree.show.report.comparison import span
 from resetfree.studies.statistics import Interval
+from resetfree.studies.suites import SUITES, methods
 from resetfree.studies.suites import suite_runner as running
-from resetfree.studies.suites.suite import SUITES, methods
 from resetfree.studies.suites.suite_runner import Dominator, Row, Summary
 
 TWO = ("--methods", "algorithm 1,fixed penalty B", "--jobs", "1")

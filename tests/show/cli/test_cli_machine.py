@@ -21,10 +21,9 @@ from tests.show.studio.serving import until
 
 import resetfree as rf
 from resetfree.problems.machines import cart_pole
-from resetfree.problems.operators.lever import LeverKey, pull
-from resetfree.problems.remote.machine_client import MachineClient
 from resetfree.problems.remote.packets import Kind, packet
-from resetfree.problems.remote.wires import UdpPort, open_wire
+from resetfree.problems.remote.remote_machine import MachineClient
+from resetfree.problems.remote.wires import LeverKey, UdpPort, open_wire, pull
 
 LONG = 120.0  # seconds that a busy computer may need for anything
 FLOOD = 100_000

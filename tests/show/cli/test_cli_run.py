@@ -27,9 +27,6 @@ from resetfree.theory.certificates.anytime import resets_upper
 
 DEFAULT = "runs/grid-v0-linear-ucb-projected-gradient-seed0.rfrun"
 
-# The paper's players unless others are named: most of these tests are not about who plays.
-PAPER = ("--primal", "linear-ucb", "--dual", "projected-gradient", "--feedback", "optimistic")
-
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -38,7 +35,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def words_of(words: tuple[str, ...]) -> tuple[str, ...]:
-    return ("run", *(() if "--resume" in words else PAPER), *words)
+    return ("run", *(() if "--resume" in words else commands.PAPER), *words)
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
@@ -180,57 +177,6 @@ def test_resume_takes_what_is_not_said_from_the_file(capsys: pytest.CaptureFixtu
         (("pits-v0", "--bound", "2"), "another primal player: politex with B=6.0, not B=2.0"),
     ):
         assert sentence in commands.refused(capsys, "run", *words, "--resume", "--out", "a.rfrun")
-
-
-BAD = {
-    ("grid-v1",): "There is no problem 'grid-v1'. Did you mean 'grid-v0'?",
-    ("grid-v0", "--primal", "linear-ubc"): "Did you mean 'linear-ucb'?",
-    ("grid-v0", "--dual", "nobody"): "There is no dual player 'nobody'.",
-    ("grid-v0", "--episodes", "0"): "0 is not in the range x>=1",
-    ("grid-v0", "--seed", "-1"): "-1 is not in the range x>=0",
-    ("grid-v0", "--max-resets", "0"): "0 is not in the range x>=1",
-    ("grid-v0", "--operator", "terminal"): "'grid-v0' resets itself: it takes no operator.",
-    ("grid-v0", "--operator", "http"): "'grid-v0' resets itself: it takes no operator.",
-    ("grid-v0", "--operator", "./desk"): "'grid-v0' resets itself: it takes no operator.",
-    ("grid-v0", "--operator", "termnal"): "must be terminal, http, http:PORT, none or a folder",
-    ("grid-v0", "--operator", "http:70000"): "must be an integer from 0 to 65535. Got 70000 instead.",
-    ("grid-v0", "--operator-deadline", "5"): "needs an '--operator'. Got none instead.",
-    (
-        "grid-v0",
-        "--operator",
-        "http",
-        "--operator-deadline",
-        "0",
-    ): "must be a number above 0 and at most 1000000000, or None. Got 0.0",
-    ("grid-v0", "--feedback", "loud"): "'loud' is not one of 'auto', 'optimistic', 'realised', 'exact'",
-    ("grid-v0", "--bound", "nan"): "must be a finite number that is not negative. Got nan instead.",
-    ("grid-v0", "--set", "B=4"): "must name its owner: primal.B or dual.B.",
-    ("grid-v0", "--set", "scal=4"): "There is no setting 'scal'. Did you mean 'scale'?",
-    ("grid-v0", "--set", "primal.scal=4"): "Did you mean 'scale'?",
-    ("grid-v0", "--set", "primal.scale=wide"): "must be a finite number that is not negative. Got 'wide' instead.",
-    ("grid-v0", "--set", "dual.B=true"): "must be a positive number or None. Got True instead.",
-    ("grid-v0", "--set", "problem.slope=4"): "There is no option of problem 'grid-v0' 'slope'.",
-    ("grid-v0", "--set", "scale"): "must be KEY=VALUE. Got 'scale' instead.",
-    ("grid-v0", "--resume"): "There is no run file",
-    ("grid-v0", "--resume", "--overwrite", "--out", "plant.py"): "is not a run file of resetfree.",
-    ("grid-v0", "--overwrite", "--out", "plant.py"): "is not a run file of resetfree.",
-    ("grid-v0", "--out", "."): "exists.",
-    ("grid-v0", "--out", "/dev/null/x.rfrun"): "must lie in a folder. Got '/dev/null', which is not a folder.",
-    ("gym:CartPole-v1", "--primal", "linear-ucb", "--bound", "5"): "needs a finite problem.",
-    ("gym:CartPole-v1", "--primal", "uniform", "--dual", "projected-gradient"): "needs a bound B on the multipliers",
-    ("no_such_module:thing",): "must be a registered id or module:factory.",
-    ("math:pi",): "which is float and cannot be called",
-    (): "Missing argument 'PROBLEM'",
-}
-
-
-@pytest.mark.parametrize("words", BAD, ids=" ".join)
-def test_bad_input_is_one_sentence_and_status_2(
-    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], here: Path
-) -> None:
-    (here / "plant.py").write_text("# not a run file")
-    assert BAD[words] in commands.refused(capsys, *words_of(words))
-    assert [path.name for path in here.iterdir()] == ["plant.py"]
 
 
 def test_a_user_s_own_factory_can_be_run_and_resumed(

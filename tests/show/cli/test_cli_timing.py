@@ -43,23 +43,6 @@ def test_a_run_at_a_rate_says_how_late_it_was_is_resumed_and_certified_by_replay
     assert status == 0, said
 
 
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (("--rate", "fast"), "must be a number of steps per second, or own"),
-        (("--rate", "0"), "'rate'"),
-        (("--rate", "10", "--delay", "1"), "at a rate or with a delay"),
-        (("--max-staleness", "5"), "needs a 'rate'"),
-    ],
-    ids=["word", "zero", "both", "no-rate"],
-)
-def test_wrong_words_are_one_sentence(
-    words: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str], here: Path
-) -> None:
-    assert sentence in refused(capsys, *WORDS, *GIVEN, *words)
-    assert not (here / "a.rfrun").exists()
-
-
 class Fails(gymnasium.Env[Any, Any]):
     """Works for a while, and raises then."""
 
@@ -114,9 +97,3 @@ def test_a_run_with_delay_is_resumed_with_that_delay_and_certified_by_replay(
     assert "another timing: delay=3, not delay=1" in other
     claims = run_json(capsys, "certify", "a.rfrun", "--replay")["certificates"][:4]
     assert [one["holds"] for one in claims] == [True] * 4
-
-
-@pytest.mark.parametrize("delay", ["-1", "1.5", "x", str(10**30)])
-def test_what_is_no_delay_is_refused(delay: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "delay" in refused(capsys, *DELAYED, "--delay", delay, "--out", "a.rfrun")
-    assert not Path("a.rfrun").exists()

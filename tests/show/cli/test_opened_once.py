@@ -115,7 +115,7 @@ def test_the_demo_maps_learns_and_checks_one_problem(tmp_path: Path, monkeypatch
         made.append(options["name"])
         return rf.FiniteMDP(*arrays, **options)
 
-    monkeypatch.setattr(sys.modules["resetfree.show.cli.demo"], "EPISODES", 20)
+    monkeypatch.setattr(sys.modules["resetfree.show.cli"], "EPISODES", 20)
     monkeypatch.setattr(drawn, "FiniteMDP", counting)
     assert main(["demo", "--out", str(tmp_path / "demo"), "--json"]) == 0
     assert made == 2 * ["grid-v0"]  # once for the demo, once for its report, which reads the run file like any other

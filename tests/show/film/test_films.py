@@ -19,7 +19,7 @@ from resetfree.runs.file.recorded import RecordedRound
 from resetfree.show.report import film_files
 from resetfree.show.report.film_files import MOST_FRAMES, MOST_RESETS, Frame, Moment, rollouts_of, scenes_of, write_film
 from resetfree.show.report.filming import EARLY, LATE, beside, kept_frames
-from resetfree.show.report.pictures_of_runs import SIDE, pictures_of
+from resetfree.show.report.pictures import SIDE, pictures_of
 from resetfree.show.report.style import BLUE, PIT
 
 CART = ("CartPole-v1", "--primal", "uniform", "--dual", "counting", "--feedback", "realised", "--set", "horizon=30")

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from resetfree.show.report import filming
+from resetfree.show.report import filming, films, write_report
 from resetfree.show.report.film_files import scenes_of
-from resetfree.show.report.html import films, write_report
-from resetfree.show.report.html.films import FilmOfRun, film_of
-from resetfree.show.report.html.groups import collect
+from resetfree.show.report.films import FilmOfRun, film_of
+from resetfree.show.report.groups import collect
 
 Files = dict[str, list[Path]]
 

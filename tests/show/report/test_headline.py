@@ -19,11 +19,11 @@ from tests.show.report.reading import Page, read
 import resetfree as rf
 from resetfree.core.certificate import Status
 from resetfree.core.readable import number
-from resetfree.show.report.html import write_report
-from resetfree.show.report.html.groups import collect
-from resetfree.show.report.html.headline import headline, late_reward, one_group
-from resetfree.show.report.html.html_tables import _claim
-from resetfree.show.report.html.learning_curves import linear_regret, linear_resets
+from resetfree.show.report import write_report
+from resetfree.show.report.groups import collect
+from resetfree.show.report.headline import headline, late_reward, one_group
+from resetfree.show.report.html_tables import _claim
+from resetfree.show.report.learning_curves import linear_regret, linear_resets
 from resetfree.studies.statistics import chance_of_less, interquartile_mean, trimmed
 
 if TYPE_CHECKING:

@@ -15,9 +15,8 @@ from tests.show.report.reading import Page, read
 
 import resetfree as rf
 from resetfree.problems.contract import Intervention
-from resetfree.show.report.html import write_report
-from resetfree.show.report.html.build_report import build
-from resetfree.show.report.html.groups import Collection, Group, collect
+from resetfree.show.report import build, write_report
+from resetfree.show.report.groups import Collection, Group, collect
 
 Files = dict[str, list[Path]]
 

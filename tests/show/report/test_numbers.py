@@ -13,17 +13,15 @@ from tests.show.report.reading import Page, read
 
 import resetfree as rf
 from resetfree.players.elimination.rule_elimination import RuleElimination
-from resetfree.problems.factors import Factor, Factors
+from resetfree.problems.knowledge import Factor, Factors
 from resetfree.runs.file.runfile import connect, read_checkpoint
 from resetfree.runs.recall import danger_of
-from resetfree.show.report import style
-from resetfree.show.report.html import maps, players, write_report
-from resetfree.show.report.html.build_report import build
-from resetfree.show.report.html.figures import POINTS, curve, growth, shown
-from resetfree.show.report.html.groups import Collection, Group, collect, rate
-from resetfree.show.report.html.html_tables import certificates, failures, overview
-from resetfree.show.report.html.learning_curves import figures, time_line
-from resetfree.show.report.html.maps import policy_map
+from resetfree.show.report import build, maps, players, style, write_report
+from resetfree.show.report.figures import POINTS, curve, growth, shown
+from resetfree.show.report.groups import Collection, Group, collect, rate
+from resetfree.show.report.html_tables import certificates, failures, overview
+from resetfree.show.report.learning_curves import figures, time_line
+from resetfree.show.report.maps import policy_map
 from resetfree.studies.statistics import interval
 from resetfree.theory.certificates import anytime
 from resetfree.theory.regret import dual_regret, primal_regret

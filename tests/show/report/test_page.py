@@ -11,10 +11,9 @@ import pytest
 from tests.show.report.conftest import EVIL, pump
 from tests.show.report.reading import Page, read
 
-from resetfree.show.report import style
-from resetfree.show.report.html import write_report
-from resetfree.show.report.html.figures import THEMED
-from resetfree.show.report.html.page import PALETTE
+from resetfree.show.report import style, write_report
+from resetfree.show.report.figures import THEMED
+from resetfree.show.report.page import PALETTE
 
 Files = dict[str, list[Path]]
 

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from resetfree.show.studio.app import Studio
-from resetfree.show.studio.server import Server
+from resetfree.show.studio.server import Server, Studio
 
 GRID = {"rows": ["S...", ".XX.", "...G"], "slip": 0.1, "horizon": 8}
 

@@ -14,7 +14,7 @@ import pytest
 from tests.show.studio.serving import Served, until
 
 import resetfree as rf
-from resetfree.core.web_guard import LOOPBACK
+from resetfree.core.web import LOOPBACK
 from resetfree.show.cli import main
 
 # Reports and certificates that would take ten minutes.

@@ -14,8 +14,7 @@ from tests.show.studio.serving import until
 import resetfree as rf
 from resetfree.show.studio import limits
 from resetfree.show.studio.files import RunFolder
-from resetfree.show.studio.following import Following
-from resetfree.show.studio.operators import Distant
+from resetfree.show.studio.following import Distant, Following
 from resetfree.show.studio.sessions import Sessions
 
 

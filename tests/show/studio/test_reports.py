@@ -1,6 +1,5 @@
 """Reports are made in another process: if it fails, the response is one sentence, and games are not affected."""
 
-import os
 import resource
 import signal
 import subprocess
@@ -12,12 +11,13 @@ from typing import Any
 
 import pytest
 from tests.show.studio.serving import GRID, Here, until
+from tests.studies.common import is_running
 
 import resetfree as rf
 from resetfree.show.studio import limits
 from resetfree.show.studio import report_jobs as reporting
-from resetfree.show.studio.background import ChildFailed, Children
 from resetfree.show.studio.files import RunFolder
+from resetfree.show.studio.web import ChildFailed, Children
 
 SLEEPS = "import time; time.sleep(600)"
 
@@ -28,14 +28,6 @@ def script(text: str) -> list[str]:
 
 def dies_of(number: int) -> list[str]:
     return script(f"import os; os.kill(os.getpid(), {number})")
-
-
-def gone(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    return False
 
 
 @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGKILL, signal.SIGABRT, signal.SIGBUS])
@@ -72,15 +64,7 @@ def test_what_takes_too_long_is_ended_with_all_that_it_started(tmp_path: Path) -
         Children(1).run(command, "thing", 3.0)
     assert error.value.status == 504
     for pid in map(int, note.read_text().split()):
-        until(lambda pid=pid: gone(pid) or _state(pid) == "Z")  # type: ignore[misc]
-
-
-def _state(pid: int) -> str:
-    """Z: it is dead, and only its parent has not heard of it yet."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return "Z"
+        until(lambda pid=pid: not is_running(pid))  # type: ignore[misc]
 
 
 def test_only_so_many_at_once_and_none_after_the_end() -> None:
@@ -106,7 +90,7 @@ def test_only_so_many_at_once_and_none_after_the_end() -> None:
     with pytest.raises(ChildFailed, match="is shutting down") as late:
         children.run(script("pass"), "thing", 60.0)
     assert {busy.value.status, late.value.status} == {503}
-    assert all(gone(pid) for pid in live)
+    assert not any(map(is_running, live))
 
 
 def test_a_report_has_bounded_memory_and_time() -> None:
@@ -143,7 +127,7 @@ def test_a_reporter_ends_when_its_studio_is_gone() -> None:
         assert process.stdout is not None
         pid = int(process.stdout.readline())
         process.kill()
-        until(lambda: gone(pid) or _state(pid) == "Z")
+        until(lambda: not is_running(pid))
 
 
 @pytest.mark.parametrize(

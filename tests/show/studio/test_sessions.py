@@ -80,27 +80,19 @@ def test_pause_step_and_go(sessions: Sessions) -> None:
     assert [lane.state for lane in session.lanes] == ["done", "done"]
 
 
-def test_a_pause_comes_when_both_lanes_have_played_the_same(sessions: Sessions) -> None:
-    session = sessions.start({"problem": "grid-v0", "lanes": [{"primal": "uniform"}, {}], "episodes": 100_000})
-    until(lambda: session.lanes[0].k > 500)
-    session.gate.set(paused=True)
-    until(lambda: all(lane.state == "paused" for lane in session.lanes))
-    k = session.lanes[0].k
-    assert [lane.k for lane in session.lanes] == [k, k]
-    session.gate.step()
-    until(lambda: all(lane.k == k + 1 and lane.state == "paused" for lane in session.lanes))
-
-
-@pytest.mark.slow
-def test_every_pause_finds_both_lanes_at_the_same_episode(sessions: Sessions) -> None:
+@pytest.mark.parametrize("pauses", [1, pytest.param(100, marks=pytest.mark.slow)])
+def test_every_pause_finds_both_lanes_at_the_same_episode(sessions: Sessions, pauses: int) -> None:
     session = sessions.start({"problem": "grid-v0", "lanes": [{"primal": "uniform"}, {}], "episodes": 10**6})
-    for _ in range(100):
-        k = session.lanes[0].k
+    for _ in range(pauses):
+        k = session.lanes[0].k + 500 // pauses
         session.gate.set(paused=False)
         until(lambda k=k: session.lanes[0].k > k)  # type: ignore[misc]
         session.gate.set(paused=True)
         until(lambda: all(lane.state == "paused" for lane in session.lanes))
         assert session.lanes[0].k == session.lanes[1].k
+    k = session.lanes[0].k
+    session.gate.step()
+    until(lambda: all(lane.k == k + 1 and lane.state == "paused" for lane in session.lanes))
 
 
 def test_a_pace_holds_two_lanes_to_the_same_episode(sessions: Sessions) -> None:
@@ -388,13 +380,8 @@ def test_the_clock_stands_beside_the_other_numbers() -> None:
     assert found.now == {
         **{"regret": pytest.approx(found.now["regret"]), "expected": 0.0, "realised": 0, "predicted": 0.0, "lam": 1.0},
         **{"pairs": None, "newest_reset": 0, "lived": 0, "reward": None, "upper": pytest.approx(found.now["upper"])},
-        **{
-            "age": 4.0,
-            "missed": 1000.0,
-            "latest": 3.0,
-            "in_time": pytest.approx(100 * 16 / 17, rel=1e-5),
-            "rate": 50.0,
-        },
+        **{"age": 4.0, "missed": 1000.0, "latest": 3.0, "rate": 50.0},
+        "in_time": pytest.approx(100 * 16 / 17, rel=1e-5),
     }
     curves = found.curves()
     assert curves["k"][-1] == 2000

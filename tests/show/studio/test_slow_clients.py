@@ -12,7 +12,7 @@ from tests.show.studio.serving import Here
 
 import resetfree as rf
 from resetfree.show.studio import limits
-from resetfree.show.studio.security import TooLarge, body_of
+from resetfree.show.studio.web import TooLarge, body_of
 
 
 def request(messages: list[dict[str, Any]], **headers: str) -> Request:

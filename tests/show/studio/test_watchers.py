@@ -14,8 +14,8 @@ from tests.show.studio.serving import GRID, Here, until
 
 import resetfree as rf
 from resetfree.show.studio import limits
-from resetfree.show.studio.app import Studio
 from resetfree.show.studio.following import Following
+from resetfree.show.studio.server import Studio
 from resetfree.show.studio.sessions import FrameChannel, GameSession, Sent
 
 WATCHERS = 16

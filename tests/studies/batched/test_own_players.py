@@ -9,9 +9,8 @@ import pytest
 from tests.studies.batched.same_rounds import assert_same_rounds
 
 import resetfree as rf
-from resetfree.players import discover
-from resetfree.players.batched import BatchedForm, has_batched_form
-from resetfree.players.batched.passes import BatchedPlan, backward, exact_at
+from resetfree.players import BatchedForm, discover, has_batched_form
+from resetfree.players.batched import BatchedPlan, backward, exact_at
 from resetfree.players.linear.linear_ucb import LinearUCB
 from resetfree.problems.contract import State
 from resetfree.studies.engines.batched import faster_engine, play_batch

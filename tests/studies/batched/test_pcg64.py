@@ -5,7 +5,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from resetfree.studies.engines.batched import pcg64
+from resetfree.studies.engines.batched import engine as pcg64
 from resetfree.studies.engines.batched.engine import in_float64
 
 words = st.integers(0, 2**128 - 1)

@@ -10,21 +10,13 @@ import pytest
 from tests.studies.batched.same_rounds import assert_same_rounds, players
 
 import resetfree as rf
-from resetfree.players.batched.passes import shape_of
+from resetfree.players.batched import shape_of
 from resetfree.players.linear.algorithm1 import algorithm1
 from resetfree.players.linear.baselines import GhoshSoftmax
 from resetfree.players.linear.linear_ucb import LinearUCB
-from resetfree.studies.engines.batched import (
-    Batch,
-    BatchStopped,
-    Segment,
-    faster_engine,
-    play_batch,
-)
-from resetfree.studies.engines.batched import (
-    layout as preparing,
-)
-from resetfree.studies.engines.batched.layout import CPU_ROWS
+from resetfree.studies.engines.batched import Batch, BatchStopped, Segment, faster_engine, play_batch
+from resetfree.studies.engines.batched import batch as whole_runs
+from resetfree.studies.engines.batched.batch import CPU_ROWS
 
 EPISODES, SEGMENT = 120, 40
 PRIMAL, DUAL = algorithm1(B=5.0)
@@ -152,37 +144,34 @@ def test_a_row_is_a_run_with_regret_and_resets() -> None:
 @pytest.mark.parametrize("primal", ["linear-ucb", "support-elimination"])
 def test_steps_written_out_play_the_same_rounds(primal: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What an accelerator's program does, on this machine."""
-    monkeypatch.setattr(preparing, "shape_of", lambda mdp, unrolled: shape_of(mdp, True))
+    monkeypatch.setattr(whole_runs, "shape_of", lambda mdp, unrolled: shape_of(mdp, True))
     mdp = rf.make("coin-chain-v0", m=2, horizon=3)
     assert_same_rounds(mdp, *players(primal, "counting"), "realised", EPISODES, [0, 1, 2])
 
 
-def test_what_the_engine_does_not_know_is_refused() -> None:
-    mdp = rf.make("coin-chain-v0", m=3)
-    with pytest.raises(rf.InvalidInput, match=r"plays greedy-composite, linear-ucb, .*\. Got 'ghosh-softmax' instead"):
-        play_batch(mdp, GhoshSoftmax(B=5.0), DUAL)
-    with pytest.raises(rf.InvalidInput, match=r"plays constant-penalty, .*\. Got 'search' instead"):
-        play_batch(mdp, PRIMAL, "search", B=5.0)
-    with pytest.raises(rf.InvalidInput, match="'switching' of greedy-composite must be every"):
-        play_batch(mdp, players("greedy-composite", "counting", switching="rare")[0], DUAL)
-    with pytest.raises(rf.InvalidInput, match="'ties' of ucbvi must be random or learned"):
-        play_batch(mdp, players("ucbvi", "counting", ties="first")[0], DUAL)
-    with pytest.raises(rf.InvalidInput, match="must differ in numbers only"):
-        play_batch(mdp, [PRIMAL, dataclasses.replace(PRIMAL, anytime=True)], DUAL)
-    with pytest.raises(rf.InvalidInput, match="of one length"):
-        play_batch(mdp, [PRIMAL] * 3, [DUAL] * 2)
-    tilted = mdp.replace(xi=np.array([[1.0, 0.0], [0.6, 0.8], [0.8, 0.6], [1.0, 0.0]]))
-    with pytest.raises(rf.InvalidInput, match="Got ConeBall instead"):
-        play_batch(tilted, PRIMAL, DUAL)
-    with pytest.raises(rf.UnknownName, match="no column of a batch 'v_r'"):
-        play_batch(mdp, PRIMAL, DUAL, columns=["v_r"])
-    for wrong in ([], [-1], [True]):
-        with pytest.raises(rf.InvalidInput, match="'seeds' of a batch"):
-            played(wrong)
-    with pytest.raises(rf.InvalidInput, match="'segment' of a batch"):
-        played(segment=0)
-    with pytest.raises(rf.NotCertifiable, match="finite problem"):
-        play_batch("continuous-linear-v0", PRIMAL, DUAL)
+MDP = rf.make("coin-chain-v0", m=3)
+TILTED = MDP.replace(xi=np.array([[1.0, 0.0], [0.6, 0.8], [0.8, 0.6], [1.0, 0.0]]))
+RARE, _ = players("greedy-composite", "counting", switching="rare")
+FIRST, _ = players("ucbvi", "counting", ties="first")
+REFUSED: list[tuple[tuple[Any, ...], dict[str, Any], str]] = [
+    ((MDP, GhoshSoftmax(B=5.0), DUAL), {}, r"plays greedy-composite, linear-ucb, .*\. Got 'ghosh-softmax' instead"),
+    ((MDP, PRIMAL, "search"), {"B": 5.0}, r"plays constant-penalty, .*\. Got 'search' instead"),
+    ((MDP, RARE, DUAL), {}, "'switching' of greedy-composite must be every"),
+    ((MDP, FIRST, DUAL), {}, "'ties' of ucbvi must be random or learned"),
+    ((MDP, [PRIMAL, dataclasses.replace(PRIMAL, anytime=True)], DUAL), {}, "must differ in numbers only"),
+    ((MDP, [PRIMAL] * 3, [DUAL] * 2), {}, "of one length"),
+    ((TILTED, PRIMAL, DUAL), {}, "Got ConeBall instead"),
+    ((MDP, PRIMAL, DUAL), {"columns": ["v_r"]}, "no column of a batch 'v_r'"),
+    *(((MDP, PRIMAL, DUAL), {"seeds": seeds}, "'seeds' of a batch") for seeds in ([], [-1], [True])),
+    ((MDP, PRIMAL, DUAL), {"segment": 0}, "'segment' of a batch"),
+    (("continuous-linear-v0", PRIMAL, DUAL), {}, "finite problem"),
+]
+
+
+@pytest.mark.parametrize(("asked", "options", "sentence"), REFUSED, ids=[sentence for _, _, sentence in REFUSED])
+def test_what_the_engine_does_not_know_is_refused(asked: Any, options: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(rf.ResetFreeError, match=sentence):
+        play_batch(*asked, **options)
 
 
 def test_the_local_engine_is_chosen_where_there_is_no_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,15 +9,14 @@ import pytest
 from tests.problems.zoo.test_registered import possible_starts
 
 import resetfree as rf
+from resetfree.players import Method, penalised
 from resetfree.players.linear.linear_ucb import LinearUCB
-from resetfree.players.method import Method, penalised
 from resetfree.problems.blueprint import fingerprint
 from resetfree.problems.zoo import generated
 from resetfree.problems.zoo.generated import FAMILIES, acceptable, drawn_problem, family_of
 from resetfree.show.cli.bench import _methods
-from resetfree.studies.suites import suite as suites
-from resetfree.studies.suites import trials
-from resetfree.studies.suites.suite import SUITES, TUNING_DRAWS, Suite, find_suite, generated_cases, methods
+from resetfree.studies import suites
+from resetfree.studies.suites import SUITES, TUNING_DRAWS, Suite, find_suite, generated_cases, methods, trials
 from resetfree.studies.suites.suite_runner import compare, entries, run_suite, tuning_trials
 from resetfree.studies.suites.trials import Results, key_of
 

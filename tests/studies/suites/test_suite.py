@@ -10,16 +10,15 @@ import numpy as np
 import pytest
 
 import resetfree as rf
-from resetfree.players.method import Method, Setting, penalised
+from resetfree.players import Method, Setting, penalised
 from resetfree.players.tabular.references import Uniform
 from resetfree.problems.blueprint import fingerprint
 from resetfree.problems.finite.mdp import FiniteProblem
-from resetfree.studies.engines.runner import Stop, StudyStopped
-from resetfree.studies.statistics import Interval, interval
-from resetfree.studies.suites import suite as suites
+from resetfree.studies import suites
+from resetfree.studies.engines import Stop, StudyStopped
+from resetfree.studies.statistics import Interval
+from resetfree.studies.suites import SUITES, Case, Suite, find_suite, instance, methods, trials
 from resetfree.studies.suites import suite_runner as running
-from resetfree.studies.suites import trials
-from resetfree.studies.suites.suite import SUITES, Case, Suite, find_suite, instance, methods
 from resetfree.studies.suites.suite_runner import (
     Entry,
     PlayedEntry,
@@ -368,18 +367,6 @@ def test_one_process_writes_at_a_time(tmp_path: Path) -> None:
 
 
 # -- statistics
-
-
-def test_intervals_on_hand_data() -> None:
-    values = np.random.default_rng(1).normal(5.0, 2.0, 400)
-    found = interval(values)
-    half = 1.96 * values.std() / 20
-    assert found.mean == pytest.approx(values.mean())
-    assert found.low == pytest.approx(values.mean() - half, abs=0.02)
-    assert found.high == pytest.approx(values.mean() + half, abs=0.02)
-    assert interval(values) == found  # seeded
-    assert interval([0.0, 10.0]) == Interval(5.0, 0.0, 10.0)
-    assert interval([3.0]) == Interval(3.0, 3.0, 3.0)
 
 
 def test_the_front_on_hand_data() -> None:

@@ -24,8 +24,8 @@ from resetfree.theory.certificates.anytime import (
     return_variance,
     upper_sum,
 )
+from resetfree.theory.certificates.claims_dual import comparators, dual_start
 from resetfree.theory.certificates.record import DIGEST
-from resetfree.theory.certificates.replay import comparators, dual_start
 from resetfree.theory.regret import Rounds
 from resetfree.theory.theorems import reduction, saddle_gap
 

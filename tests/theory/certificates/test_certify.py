@@ -268,7 +268,7 @@ def test_fixed_penalty() -> None:
 
 
 def rf_penalty(C: float) -> Any:
-    from resetfree.players.dual.penalties import ConstantPenalty
+    from resetfree.players.dual.one_multiplier import ConstantPenalty
 
     return ConstantPenalty(C=C)
 

@@ -18,7 +18,7 @@ import resetfree as rf
 from resetfree.core.certificate import beside, failure_probability, resting_on
 from resetfree.game.capabilities import Comparator, Proof
 from resetfree.players import discover
-from resetfree.players.dual.penalties import ConstantPenalty
+from resetfree.players.dual.one_multiplier import ConstantPenalty
 from resetfree.players.elimination.support_elimination import SupportElimination
 from resetfree.players.tabular.average_reward import Politex
 from resetfree.players.tabular.ucbvi import UCBVI

@@ -9,7 +9,7 @@ import pytest
 
 import resetfree as rf
 from resetfree.game.capabilities import Comparator, DualHistory
-from resetfree.theory.certificates import EVERY_PATH, OPTIMISM, RATES, certify, primal_bound, replay
+from resetfree.theory.certificates import EVERY_PATH, OPTIMISM, RATES, certify, claims_dual, primal_bound
 from resetfree.theory.certificates.claims_dual import MISSED, dual_side, online_bound
 from resetfree.theory.certificates.record import made_for, plan_ages
 
@@ -67,7 +67,7 @@ def test_a_multiplier_is_that_of_the_start_that_its_plan_was_made_for(monkeypatc
     ages = plan_ages(run)
     assert ages is not None
     wrong = dataclasses.replace(ages, made_for=np.roll(ages.made_for, 1))
-    monkeypatch.setattr(replay, "plan_ages", lambda run: wrong)
+    monkeypatch.setattr(claims_dual, "plan_ages", lambda run: wrong)
     assert not by_claim(run)[MULTIPLIERS].holds
 
 

@@ -8,10 +8,15 @@ import pytest
 from tests.property.random_mdps import closed_mdp
 
 import resetfree as rf
-from resetfree.theory.comparators import Possible, in_words, possible
 from resetfree.theory.oracle import long_run
-from resetfree.theory.oracle.long_run import average_problem, forever_safe, gain_by_linear_program, solve_long_run
-from resetfree.theory.oracle.long_run_fractions import long_run_exactly
+from resetfree.theory.oracle.long_run import (
+    average_problem,
+    forever_safe,
+    gain_by_linear_program,
+    long_run_exactly,
+    solve_long_run,
+)
+from resetfree.theory.regret import Possible, in_words, possible
 
 
 def moves(*rows: list[int], n: int) -> np.ndarray:

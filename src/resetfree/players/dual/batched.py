@@ -11,12 +11,11 @@ import numpy as np
 from jax import Array
 
 from resetfree.core.errors import InvalidInput
-from resetfree.players.batched import BatchedForm
-from resetfree.players.batched.passes import take
-from resetfree.players.dual.baselines import OneMultiplier
-from resetfree.players.dual.multiplier_functions import MultiplierLine, Space
+from resetfree.players import BatchedForm
+from resetfree.players.batched import take
+from resetfree.players.dual import MultiplierLine, Space
+from resetfree.players.dual.one_multiplier import ConstantPenalty, Counting, OneMultiplier
 from resetfree.players.dual.online_gradient import ProjectedGradient
-from resetfree.players.dual.penalties import ConstantPenalty, Counting
 from resetfree.problems.contract import Problem
 from resetfree.theory.sets import Ball, OrthantBall
 

@@ -17,8 +17,8 @@ from resetfree.core.arrays import Floats, Ints
 from resetfree.core.settings import Positive, PositiveBound
 from resetfree.game.capabilities import Comparator, DualHistory, OnlineBound
 from resetfree.game.contract import DualPlayer, Plan, Round, Statement
-from resetfree.players.batched import written_in
-from resetfree.players.dual.multiplier_functions import (
+from resetfree.players import bound_of, written_in
+from resetfree.players.dual import (
     SLACK,
     FeasibleSet,
     Functions,
@@ -29,7 +29,6 @@ from resetfree.players.dual.multiplier_functions import (
     signal,
     square_over,
 )
-from resetfree.players.requirements import bound_of
 from resetfree.problems.contract import Problem, State
 
 

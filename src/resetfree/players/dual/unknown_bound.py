@@ -23,7 +23,7 @@ from resetfree.core.errors import NotCertifiable
 from resetfree.core.settings import NonNegative, Positive
 from resetfree.game.capabilities import Comparator, DualHistory, Phase
 from resetfree.game.contract import DualPlayer, Plan, Round, Statement
-from resetfree.players.dual.multiplier_functions import signal
+from resetfree.players.dual import signal
 from resetfree.problems.contract import Problem, State
 
 

@@ -35,7 +35,7 @@ from resetfree.players.elimination.rule_class import (
 )
 from resetfree.players.tabular.count_players import TIE, CountState
 from resetfree.players.tabular.counts import Counts
-from resetfree.problems.factors import Factor, has_factors
+from resetfree.problems.knowledge import Factor, has_factors
 
 Numbers = NDArray[np.int32]
 BAD, GOOD = 0.25, 0.75  # of the Beta distribution

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from resetfree.core.arrays import Bools, Floats
 from resetfree.core.compiled import jit
-from resetfree.problems.factors import NONE, Factor, Factors, has_factors
+from resetfree.problems.knowledge import NONE, Factor, Factors, has_factors
 
 Cells = NDArray[np.int32]
 RHO = np.array([1.0, 1.0, 1.0 / 3.0, 0.1])  # the chance of a fall from a fatal cell

@@ -16,20 +16,19 @@ from numpy.typing import NDArray
 from resetfree.core.arrays import Bools, Floats
 from resetfree.game.capabilities import DangerMap, Decision, Partner, Suited
 from resetfree.game.contract import Plan, Round
-from resetfree.players.elimination.danger_beliefs import DOUBT, HALF, Beliefs
-from resetfree.players.elimination.elimination_sets import (
+from resetfree.players import TakesEpisodes
+from resetfree.players.elimination import (
     EliminationPlayer,
     EliminationState,
     LargeEliminationState,
     doubled,
 )
+from resetfree.players.elimination.danger_beliefs import DOUBT, HALF, Beliefs, LargeRuleState
 from resetfree.players.elimination.landings import Edges, Landings, all_alike, filled, mean_pay
-from resetfree.players.elimination.large_rules import LargeRuleState
 from resetfree.players.elimination.rule_class import cautious_sets, in_words, least_suspect, rows_of, rules_of
-from resetfree.players.requirements import TakesEpisodes
 from resetfree.players.tabular.count_players import TIE, Bonus
 from resetfree.problems.contract import Problem, State
-from resetfree.problems.factors import Factors, has_factors
+from resetfree.problems.knowledge import Factors, has_factors
 
 Moves: TypeAlias = Literal["pairs", "relative"]
 LARGEST = 2_000_000  # pairs up to which `auto` takes it: beliefs are kept about each

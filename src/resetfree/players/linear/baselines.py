@@ -50,11 +50,10 @@ from resetfree.core.settings import NonNegative, Range
 from resetfree.core.state import require
 from resetfree.game.capabilities import Suited
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
+from resetfree.players import Build, Method, against, check_restarts, free_and_penalised, no_margin, sizes
 from resetfree.players.linear.linear_ucb import LinearUCB
 from resetfree.players.linear.regression import features_of
 from resetfree.players.linear.ridge import Regression, empty, expect, learn_episode
-from resetfree.players.method import Build, Method, against, free_and_penalised
-from resetfree.players.requirements import check_restarts, no_margin, sizes
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.backward import exponential_weights
 

@@ -12,8 +12,8 @@ from jax import Array
 from numpy.typing import NDArray
 
 from resetfree.core.errors import InvalidInput
-from resetfree.players.batched import BatchedForm
-from resetfree.players.batched.passes import (
+from resetfree.players import BatchedForm
+from resetfree.players.batched import (
     BatchedPlan,
     BatchedScene,
     EpisodePaths,

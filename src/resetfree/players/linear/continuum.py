@@ -20,8 +20,8 @@ from resetfree.core.errors import InvalidInput
 from resetfree.core.state import require, within
 from resetfree.game.contract import Round
 from resetfree.game.replay_buffer import NO_ACTION, ReplayBuffer, empty_buffer
+from resetfree.players import check_room
 from resetfree.players.linear.pair_values import Widths, greedy_pass, greedy_rows, learn_pairs, soft_pass, soft_rows
-from resetfree.players.requirements import check_room
 from resetfree.problems.action_spaces import PairFeatures
 from resetfree.problems.continuum import RowPolicy
 from resetfree.problems.contract import Episode, Problem, State

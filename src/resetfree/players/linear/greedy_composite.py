@@ -15,7 +15,18 @@ from resetfree.core.settings import Bound, NonNegative, Positive, Probability
 from resetfree.core.state import require
 from resetfree.game.capabilities import Partner, Proof, Suited
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
-from resetfree.players.batched import written_in
+from resetfree.players import (
+    Build,
+    Method,
+    TakesEpisodes,
+    against,
+    bound_of,
+    covered_unless,
+    dyadic,
+    features_words,
+    pooled_lacks,
+    written_in,
+)
 from resetfree.players.linear.continuum import ContinuumState, no_states, on_continuum, plans_rarely
 from resetfree.players.linear.regression import (
     HasRidge,
@@ -27,8 +38,6 @@ from resetfree.players.linear.regression import (
     longer_than_one,
     no_samples,
 )
-from resetfree.players.method import Build, Method, against
-from resetfree.players.requirements import TakesEpisodes, bound_of, covered_unless, dyadic, features_words, pooled_lacks
 from resetfree.problems.contract import Problem, State
 from resetfree.theory.proved_widths import (
     CORNERS,

@@ -22,8 +22,8 @@ from resetfree.core.errors import InvalidInput, NotCertifiable
 from resetfree.core.settings import Positive, Probability, Range
 from resetfree.game.capabilities import Partner, PrimalRegretBound, Proof, Suited
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
-from resetfree.players import make_player
-from resetfree.players.elimination.elimination_sets import (
+from resetfree.players import TakesEpisodes, check_episodes, covered_unless, features_words, finite_states, make_player
+from resetfree.players.elimination import (
     EliminationState,
     LargeEliminationState,
     endless_sets,
@@ -34,7 +34,6 @@ from resetfree.players.linear.intervals import Intervals, IntervalState, no_inte
 from resetfree.players.linear.pair_values import Widths
 from resetfree.players.linear.regression import Samples, add, no_samples
 from resetfree.players.linear.ridge import plan_among
-from resetfree.players.requirements import TakesEpisodes, check_episodes, covered_unless, features_words, finite_states
 from resetfree.players.tabular.count_players import whole_size
 from resetfree.players.tabular.sparse_counts import SMALL
 from resetfree.problems.contract import Problem, State

@@ -16,8 +16,8 @@ from resetfree.core.arrays import Bools, Floats, Ints
 from resetfree.core.compiled import jit
 from resetfree.game.capabilities import FallsBound, PrimalRegretBound, Proof
 from resetfree.game.contract import Round
+from resetfree.players import check_room, sizes
 from resetfree.players.linear.pair_values import Widths
-from resetfree.players.requirements import check_room, sizes
 from resetfree.players.tabular.counts import ALL, Counts, HasCounts, empty_counts
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.mdp import FiniteMDP

@@ -16,7 +16,20 @@ from resetfree.core.errors import InvalidInput, NotCertifiable
 from resetfree.core.settings import Bound, NonNegative, Positive, Probability, Range
 from resetfree.game.capabilities import FallsBound, Partner, PlanAges, PrimalRegretBound, Proof, Suited
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
-from resetfree.players.batched import written_in
+from resetfree.players import (
+    Build,
+    Kind,
+    Method,
+    against,
+    bound_of,
+    covered_unless,
+    dyadic,
+    features_words,
+    given_round,
+    penalised,
+    sizes,
+    written_in,
+)
 from resetfree.players.linear.continuum import ContinuumState, no_states, on_continuum, plans_rarely
 from resetfree.players.linear.intervals import Intervals, IntervalState
 from resetfree.players.linear.pair_values import SoftmaxPass, Widths
@@ -35,8 +48,6 @@ from resetfree.players.linear.regression import (
     whole_pass,
 )
 from resetfree.players.linear.ridge import learn_episode
-from resetfree.players.method import Build, Kind, Method, against, penalised
-from resetfree.players.requirements import bound_of, covered_unless, dyadic, features_words, given_round, sizes
 from resetfree.players.tabular.counts import mark_reset
 from resetfree.players.tabular.sparse_counts import SMALL, SeenCounts
 from resetfree.problems.contract import Episode, Problem, State

@@ -17,6 +17,7 @@ from resetfree.core.arrays import Bools, Floats, Ints
 from resetfree.core.compiled import jit
 from resetfree.core.settings import NonNegative, Positive, PositiveInt
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
+from resetfree.players import Build, Method, TakesEpisodes, penalised
 from resetfree.players.linear.regression import (
     HasRidge,
     Samples,
@@ -28,8 +29,6 @@ from resetfree.players.linear.regression import (
     remember,
 )
 from resetfree.players.linear.ridge import Regression, choose, expect, expect_composite, mark_known
-from resetfree.players.method import Build, Method, penalised
-from resetfree.players.requirements import TakesEpisodes
 from resetfree.problems.contract import Problem, State
 
 

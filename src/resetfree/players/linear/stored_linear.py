@@ -19,6 +19,7 @@ from resetfree.core.state import require, within
 from resetfree.game.capabilities import Suited
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
 from resetfree.game.replay_buffer import NO_ACTION, ReplayBuffer, check_pooling, empty_buffer, vectors
+from resetfree.players import TakesEpisodes
 from resetfree.players.linear.regression import HasRidge, Switching
 from resetfree.players.linear.stored_ridge import (
     Ridge,
@@ -31,7 +32,7 @@ from resetfree.players.linear.stored_ridge import (
     plan_stored,
     use_features,
 )
-from resetfree.players.requirements import TakesEpisodes, for_vectors
+from resetfree.players.requirements import for_vectors
 from resetfree.problems.contract import ChoicePolicy, Problem, State
 from resetfree.problems.features import FeatureMap, Features
 

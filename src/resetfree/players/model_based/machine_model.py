@@ -16,8 +16,8 @@ from resetfree.players.model_based.prizes import SOONER, Prize, expected_prize, 
 from resetfree.players.model_based.reset_classifier import NARROW, ResetClassifier, across_two, fit_classifier, walls
 from resetfree.players.model_based.smooth_regression import JUMP, LEAST_GAP, Basis, Draws, draw_functions
 from resetfree.problems.features.scaling import Scaling
-from resetfree.problems.limits import Limits
-from resetfree.problems.tanh_policy import nearest_row
+from resetfree.problems.formula import nearest_row
+from resetfree.problems.limits import ActionLimits, Limits
 
 FAR = 30.0  # z is clipped there: a model that diverges predicts nothing
 BEYOND = 0.25  # a step may be larger than any seen by this part of their range
@@ -56,6 +56,8 @@ class MachineModel:
     caution: float  # the probability of a reset outside of the box, per width
     table: Floats | None = None  # [K, A] the actions there are; None: all of the box
     prize: Prize | None = None  # that a step wins, and with which a rollout ends
+    quickest: Floats | None = None  # [D] the most that z may change in a step: beyond is known to be a reset
+    eases: Floats | None = None  # [A] the most that an action may change in a step: it is cut to that
 
     def played(self, pushed: Floats) -> Floats:
         """[n, A] the actions that are nearest to those of a policy."""
@@ -85,6 +87,10 @@ class MachineModel:
     def beyond(self, z: Floats) -> Floats:
         """[n, D] how far each sensor of z is outside of the box, in widths; negative inside."""
         return np.asarray(np.maximum(z - self.high, self.low - z) / self.widths)
+
+    def rushed(self, before: Floats, z: Floats) -> Bools | float:
+        """[n] whether a step to z changed a number by more than it may; 0 where nothing is said of that."""
+        return 0.0 if self.quickest is None else np.asarray((np.abs(z - before) > self.quickest).any(axis=1))
 
     def danger(self, z: Floats, reached: Floats) -> tuple[Floats, Floats]:
         """[n] the probability that coming to z [n, D] is a reset, and how far outside the rollouts have now been.
@@ -117,7 +123,7 @@ def fit_machine(
     caution: float,
     rng: np.random.Generator,
     table: Floats | None = None,
-    limits: Limits | None = None,
+    known: tuple[Limits | None, ActionLimits | None] = (None, None),
 ) -> MachineModel:
     """The model of all transitions.
 
@@ -125,7 +131,7 @@ def fit_machine(
     draws: B.
     caution: the initial probability of a reset outside of the box, per width.
     table: [K, A] the actions there are; None: all of the box.
-    limits: known beforehand: walls where they are nearer than what falls suggest.
+    known: beforehand: walls where they are nearer than what falls suggest, and what limits the actions.
 
     Steps and rewards are fitted on their own: what a reward depends on closely (a way to a set point) is often what
     the steps hardly depend on, and one set of lengths would serve neither. Rewards are expected to have edges: many
@@ -142,8 +148,11 @@ def fit_machine(
     some, reset_states = lived[latest_and_any(len(lived), CLASSIFIED, rng)], scaling(seen.reset_states[-FELL:])
     low, high = lived.min(axis=0), lived.max(axis=0)
     lowest, highest = walls(low, high, reset_states)
+    (limits, acts), stated, quickest = known, None, None
     if limits is not None:
         lowest, highest = np.maximum(lowest, scaling(limits.low)), np.minimum(highest, scaling(limits.high))
+        stated = limits.stated(scaling)
+        quickest = None if limits.most_change is None else limits.most_change / scaling.scale
     least, most = (np.clip((end - scaling.centre) / scaling.scale, -FAR, FAR) for end in bounds)
     return MachineModel(
         scaling=scaling,
@@ -152,7 +161,7 @@ def fit_machine(
         smallest=np.append(step.min(axis=0) - more, reward.min()),
         largest=np.append(step.max(axis=0) + more, reward.max()),
         reset_classifier=ResetClassifier(
-            fit_classifier(some, reset_states).weight, lowest, highest, across_two(lived, reset_states)
+            fit_classifier(some, reset_states).weight, lowest, highest, across_two(lived, reset_states), stated
         ),
         low=low,
         high=high,
@@ -161,6 +170,8 @@ def fit_machine(
         caution=learned_caution(lived, len(seen.reset_states), caution),
         table=table,
         prize=prize,
+        quickest=quickest,
+        eases=None if acts is None else 2.0 * acts.rate / np.ptp(np.array(acts.within.ends), axis=0),
     )
 
 
@@ -244,7 +255,7 @@ def rollout(model: MachineModel, theta: Floats, starts: Floats, noise: Floats, r
     draw = start % len(model.steps.weight)
     reset, earned = np.zeros(m * n), np.zeros(m * n)
     on, z, alive, reward, effort = np.arange(m * n), starts[start], np.ones(m * n), np.zeros(m * n), 0
-    fell = np.zeros(m * n)
+    fell, done = np.zeros(m * n), np.zeros((m * n, theta.shape[1]))
     mine, rows, reached = theta[policy], model.steps.rows_of(draw), model.outside(z)
     for t, step_noise in enumerate(noise):
         effort += len(on) + OVERHEAD
@@ -253,12 +264,15 @@ def rollout(model: MachineModel, theta: Floats, starts: Floats, noise: Floats, r
             reward += alive * won * model.prize.height * (1.0 + SOONER * (len(noise) - t) / len(noise))
             alive = alive * ~won
         action = np.tanh(np.einsum("naf,nf->na", mine[:, :, :-1], rules.features(z)) + mine[:, :, -1])
-        x = np.concatenate([z, model.played(action)], axis=1)
+        if model.eases is not None:
+            action = done = _cut(action, done - model.eases, done + model.eases) if t else action
+        x, before = np.concatenate([z, model.played(action)], axis=1), z
         outputs = [fit.values_in(fit.features(x), rows) for fit in (model.steps, model.rewards)]
         step = _cut(np.concatenate(outputs, axis=1), model.smallest, model.largest)
         z = _cut(z + step[:, :size] + model.steps.noise * step_noise[start], model.least, model.most)
         reward += rules.weight(t) * alive * step[:, size]
         danger, reached = model.danger(z, reached)
+        danger = np.maximum(danger, model.rushed(before, z))
         fell += alive * danger
         alive = alive * (1.0 - danger)
         goes_on = alive > GONE
@@ -266,7 +280,7 @@ def rollout(model: MachineModel, theta: Floats, starts: Floats, noise: Floats, r
             reset[on], earned[on] = fell, reward
             on, start, draw = on[goes_on], start[goes_on], draw[goes_on]
             z, reached, mine, rows = z[goes_on], reached[goes_on], mine[goes_on], model.steps.rows_of(draw)
-            alive, reward, fell = alive[goes_on], reward[goes_on], fell[goes_on]
+            alive, reward, fell, done = alive[goes_on], reward[goes_on], fell[goes_on], done[goes_on]
             if not len(on):
                 break
     reset[on], earned[on] = fell, reward
@@ -358,6 +372,7 @@ def _step(
     moved = z + step[:, :size] + model.steps.noise * step_noise
     after = _cut(moved, model.least, model.most)
     p_reset = 1.0 / (1.0 + np.exp(np.minimum(-SHARPNESS * model.reset_classifier.logit(after), LARGEST)))
+    p_reset = np.maximum(p_reset, model.rushed(z, after))
     out = model.beyond(after)
     sensor = out.argmax(axis=1)
     outside = out[np.arange(len(z)), sensor]

@@ -29,10 +29,17 @@ from resetfree.players.model_based.machine_model import (
     value_and_gradient,
 )
 from resetfree.players.model_based.search_state import SearchSettings, SearchState
-from resetfree.players.model_based.value_iteration import Aim, Stepper, action_levels, planned
+from resetfree.players.model_based.value_iteration import (
+    NEARLY,
+    Aim,
+    Stepper,
+    action_levels,
+    learned_actions,
+    planned,
+)
 from resetfree.problems.contract import State
 from resetfree.problems.features.scaling import Scaling
-from resetfree.problems.tanh_policy import TanhChoice, TanhPolicy
+from resetfree.problems.formula import TanhChoice, TanhPolicy
 
 Searched: TypeAlias = TanhPolicy | TanhChoice
 FITTED = 4096  # rows that the model is fitted to: half are the latest, half any, lest it forget what is rarely met
@@ -52,6 +59,7 @@ LONGER = 4  # times as many generations at most, where rollouts end early
 MANY = 500  # weights from which on CMA-ES learns a deviation of each and no correlations, which would take minutes
 LEAST_POLISH, MOST_POLISH = 15, 40  # times that the gradient is taken: half as often as there are weights
 STEEPEST = 1e6  # weights from which on a policy is not searched around: its actions are the ends of the box
+COPIED, FLAT = 1500, 1e-4  # rows whose behaviour is copied, the latest and any; keeps the equations of that solvable
 LATE = 3.0  # how much more the last quarter of a rollout counts
 SEEKING = 0.5  # reward of a step to where nothing was seen, in a search for unseen states, on the scale of rewards seen
 TRUSTED = 0.3  # predicted resets of a policy that has not fallen, up to which the model is trusted
@@ -82,6 +90,7 @@ class MachineSearch(NamedTuple):
     seed: int
     visited: Floats | None = None  # [., D] not scaled; None: no value iteration
     free: bool = False  # whether nothing has ever been a reset, and rewards have not risen for long
+    shown: tuple[Floats, Floats] | None = None  # [n, D] not scaled, [n, A]: behaviour to improve on
 
     def best(self, played: Candidate, *, living: bool, proven: bool = False) -> Candidate:
         """The best policy found, which may be the one that is played.
@@ -94,19 +103,20 @@ class MachineSearch(NamedTuple):
         noise = np.random.default_rng(self.seed).normal(size=(self.planning, *starts.shape))
         n_actions, size = len(played.theta), starts.shape[1]
         at_rest = Candidate(np.full((n_actions, size + 1), AT_REST))
-        origins = [(at_rest, AFRESH / np.sqrt(size + 1))]
+        origins, known = [(at_rest, AFRESH / np.sqrt(size + 1))], self.copied()
         if np.abs(played.theta).max() < STEEPEST:
             if living and self._rollout(played, starts, noise).reset.mean() > TRUSTED:
                 return played
-            origins.append((played, NEARBY))
-        found = [origin for origin, _ in origins]
+            known.insert(0, played)
+        if known:
+            origins.append((self._best_of(known, starts, noise), NEARBY))
+        found = [at_rest, *known]
         for i, (origin, deviation) in enumerate(origins):
             rounds = max(1, self.rounds // len(origins))
             found += self._evolved(origin, deviation, rounds, turn=i, starts=starts[:FEW], noise=noise[:, :FEW])
         found += self.valued(starts)
-        values = [float(self._rollout(one, starts, noise).value(self.lam)[0]) for one in found]
-        first = int(np.argmax(values))
-        best = self._polished(found[first], values[first], starts, noise)
+        first = self._best_of(found, starts, noise)
+        best = self._polished(first, self._value(first, starts, noise), starts, noise)
         return best if not (living and proven) or self._earns_more(best, played, starts, noise) else played
 
     def valued(self, starts: Floats, bonus: float = 0.0) -> list[Candidate]:
@@ -122,6 +132,24 @@ class MachineSearch(NamedTuple):
         )
         made = planned(step, visited, starts, self.planning, rng)
         return [] if made is None else [Candidate(*made)]
+
+    def copied(self) -> list[Candidate]:
+        """A linear policy and one with hidden units that do what was shown; none if nothing was."""
+        if self.shown is None:
+            return []
+        z, action = self.model.scaling(self.shown[0]), np.clip(self.shown[1], -NEARLY, NEARLY)
+        inputs = np.concatenate([z, np.ones((len(z), 1))], axis=1)
+        gram = inputs.T @ inputs + FLAT * len(z) * np.eye(inputs.shape[1])
+        linear = Candidate(np.linalg.solve(gram, inputs.T @ np.arctanh(action)).T)
+        rng, each = np.random.default_rng([self.seed, 2]), np.full((len(z), 1), 1.0 / len(z))
+        return [linear, Candidate(*learned_actions(z, action, each, rng))]
+
+    def _best_of(self, policies: list[Candidate], starts: Floats, noise: Floats) -> Candidate:
+        values = [self._value(one, starts, noise) for one in policies] if len(policies) > 1 else [0.0]
+        return policies[int(np.argmax(values))]
+
+    def _value(self, policy: Candidate, starts: Floats, noise: Floats) -> float:
+        return float(self._rollout(policy, starts, noise).value(self.lam)[0])
 
     def _rollout(self, policy: Candidate, starts: Floats, noise: Floats) -> Forecast:
         return rollout(self.model, policy.theta[None], starts, noise, self._rules(policy))
@@ -257,12 +285,12 @@ class MachineSearchState(SearchState[Searched]):
         return float(ERRORS * means.std(ddof=1) / np.sqrt(len(means)))
 
     def explores(self, n: int) -> Exploring | None:
-        """What is explored for with the first n rows, if anything is."""
-        return exploring(self.rows, n, stated=self.never_resets)
+        """What is explored for with the first n rows; nothing beside a controller, whose not falling proves little."""
+        return None if len(self.shown) and not self.never_resets else exploring(self.rows, n, stated=self.never_resets)
 
     def explored(self) -> list[Decision]:
         """When it began to explore, and why."""
-        return explored(self.rows, stated=self.never_resets)
+        return [] if len(self.shown) and not self.never_resets else explored(self.rows, stated=self.never_resets)
 
     def _caution(self, n: int) -> float:
         """The part of the initial caution that is left."""
@@ -291,7 +319,7 @@ class MachineSearchState(SearchState[Searched]):
                 caution=caution,
                 rng=rng,
                 table=self.policy.table if isinstance(self.policy, TanhChoice) else None,
-                limits=self.limits,
+                known=(self.limits, self.action_limits),
             )
         return self.models[n]
 
@@ -299,6 +327,12 @@ class MachineSearchState(SearchState[Searched]):
         """Those of the first n rows whose transitions the model is fitted to."""
         taken = np.flatnonzero(self.rows.taken(n))
         return taken[latest_and_any(len(taken), FITTED, np.random.default_rng([self.seed, n, 2]))]
+
+    def _copy(self, n: int) -> tuple[Floats, Floats] | None:
+        """States and actions that were shown in the first n rows."""
+        rows = self.shown_in(n)
+        rows = rows[latest_and_any(len(rows), COPIED, np.random.default_rng([self.seed, n, 3]))]
+        return (self.rows.state[rows], self.policy.unit(self.rows.action[rows])) if len(rows) else None
 
     def _seen(self, n: int) -> Experience:
         """What the model of the first n rows is fitted to."""
@@ -329,6 +363,7 @@ class MachineSearchState(SearchState[Searched]):
                 seed=int(rng.integers(2**32)),
                 visited=self.rows.state[self._fitted(n)] if settings.units else None,
                 free=self._caution(n) == 0.0,
+                shown=self._copy(n),
             )
             played = scaled_candidate(self.policy, model.scaling)
             found = self._sought(plan, n) or plan.best(

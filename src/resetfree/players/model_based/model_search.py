@@ -16,14 +16,15 @@ from resetfree.core.state import saved_name
 from resetfree.game.capabilities import Decision, Partner, Suited
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
 from resetfree.game.replay_buffer import check_pooling, empty_buffer
+from resetfree.players import check_room
 from resetfree.players.model_based.linear_scores import LinearScores
 from resetfree.players.model_based.machine_search import GENTLE, NOTHING, MachineSearchState
 from resetfree.players.model_based.search_state import SearchState
 from resetfree.players.model_based.smooth_regression import CENTRES
-from resetfree.players.requirements import CHARGE, check_room, for_machines
+from resetfree.players.requirements import CHARGE, for_machines
 from resetfree.problems.action_spaces import Box, Choices
 from resetfree.problems.contract import Episode, Problem, State
-from resetfree.problems.tanh_policy import TanhChoice, TanhPolicy, no_choice, no_policy
+from resetfree.problems.formula import TanhChoice, TanhPolicy, no_choice, no_policy
 
 FAINT = 1e-6  # largest weight of such a policy
 SEARCHABLE = 16  # numbers in a state up to which `auto` has a policy searched for, where actions are choices
@@ -108,7 +109,7 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
         check_room(problem, self.name, size, "a fitted model", "learn from fewer numbers, observe=f")
         world: dict[str, Any] = {"horizon": problem.horizon, "seed": seed, "low": problem.low, "high": problem.high}
         world |= {"never_resets": problem.never_resets, "names": tuple(getattr(problem, "names", None) or ())}
-        world["limits"] = problem.limits
+        world |= {"limits": problem.limits, "action_limits": problem.action_limits, "shown": np.zeros((0, 2), np.int64)}
         fresh: dict[str, Any] = {"at": 0, "lam": 0.0, "stale": False, **world, "models": {}, "found": {}}
         return MachineSearchState(empty_buffer(problem), none[0], **fresh, proven=none[1], rate=NOTHING, began=0)
 
@@ -149,6 +150,16 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
         """Add the steps of an episode of data: the first plan rests on all of them."""
         state.rows.add(episode)
         state.begin_after_data()
+        return state
+
+    def follow(self, state: SearchState[Any], episode: Episode) -> SearchState[Any]:
+        """Add the steps of an episode whose behaviour is to be improved on; one that was reset is only learned from."""
+        first = state.rows.n
+        state.rows.add(episode)
+        if not episode.reset:
+            state.show(first)
+        state.pass_over(reset=episode.reset)
+        state.stale = state.stale or state.rows.n >= self.growth * state.at
         return state
 
     def adopt(self, state: SearchState[Any], policy: Mapping[str, NDArray[Any]]) -> SearchState[Any]:

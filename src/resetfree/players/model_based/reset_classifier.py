@@ -11,7 +11,7 @@ Legend: z [D] a scaled state; features (1, z, z^2).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import combinations
 from math import hypot, inf, log
 from typing import NamedTuple, TypeAlias
@@ -224,13 +224,14 @@ class ResetClassifier(NamedTuple):
     lowest: Floats | float = -inf  # [D] walls
     highest: Floats | float = inf  # [D]
     across: tuple[Across, ...] = ()  # lines and rings
+    stated: Callable[[Floats], Bools] | None = None  # [n] whether z [n, D] are known to be reset states
 
     def logit(self, z: Floats) -> Floats:
         """[n] weight.(1, z, z^2) of the states z [n, D], or how far they are behind a wall if that is more."""
         found = np.maximum(self._squares(z), STEEP * self._behind(z).max(axis=1))
         for one in self.across:
             found = np.maximum(found, STEEP * one.behind(z))
-        return np.asarray(found)
+        return np.asarray(found if self.stated is None else np.where(self.stated(z), np.maximum(found, STEEP), found))
 
     def gradient(self, z: Floats) -> Floats:
         """[n, D] the derivatives of the logits by z [n, D]."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from resetfree.core.arrays import Floats
 from resetfree.core.state import require
@@ -15,7 +16,7 @@ from resetfree.game.capabilities import Decision
 from resetfree.game.replay_buffer import ReplayBuffer
 from resetfree.players.model_based.reset_classifier import across_two, boundary
 from resetfree.problems.contract import Policy, State
-from resetfree.problems.limits import Limits
+from resetfree.problems.limits import ActionLimits, Limits
 
 Searched = TypeVar("Searched", bound=Policy)
 
@@ -67,15 +68,31 @@ class SearchState(ABC, Generic[Searched]):
     high: Floats = field(metadata={"saved": False})
     never_resets: bool = field(metadata={"saved": False})  # whether nothing that can happen is a reset
     limits: Limits | None = field(metadata={"saved": False})  # known beforehand
+    action_limits: ActionLimits | None = field(metadata={"saved": False})
     names: tuple[str, ...] = field(metadata={"saved": False})  # of the numbers of a state; may be none
+    shown: NDArray[np.int64] = field(metadata={"grows": (0,), "later": True})  # [., 2] rows of behaviour to improve on
 
     def check_loaded(self) -> None:
         """Raise InvalidInput unless the policy rests on whole episodes."""
         require(self.rows.ends_at(self.at), "policy must rest on whole episodes")
+        require((self.shown <= self.rows.n).all(), "shown rows must exist")
 
     def play(self, policy: Searched) -> None:
         """Play a policy from now on."""
         self.policy = policy
+
+    def show(self, first: int) -> None:
+        """Take the rows from the first on for behaviour to improve on."""
+        if len(self.shown) and self.shown[-1, 1] == first:
+            self.shown[-1, 1] = self.rows.n
+        else:
+            self.shown = np.concatenate([self.shown, np.array([[first, self.rows.n]], np.int64)])
+
+    def shown_in(self, n: int) -> NDArray[np.int64]:
+        """Those of the first n rows whose actions are behaviour to improve on."""
+        taken = np.flatnonzero(self.rows.taken(n))
+        span = np.searchsorted(self.shown[:, 0], taken, side="right") - 1
+        return taken[(span >= 0) & (taken < self.shown[span, 1])] if len(self.shown) else taken[:0]
 
     def begin_after_data(self) -> None:
         """Plan again after an episode of data."""

@@ -167,10 +167,17 @@ def imitated(z: Floats, values: Floats, actions: Floats, rng: np.random.Generato
 
     values: [n, K] of all actions in z [n, D].
     """
-    (n, size), n_numbers = z.shape, actions.shape[1]
     matters = values.max(axis=1) - values.mean(axis=1)
-    share = (matters / max(float(matters.mean()), 1e-9))[:, None] / n
-    wanted = NEARLY * actions[values.argmax(axis=1)]
+    share = (matters / max(float(matters.mean()), 1e-9))[:, None] / len(z)
+    return learned_actions(z, NEARLY * actions[values.argmax(axis=1)], share, rng)
+
+
+def learned_actions(z: Floats, wanted: Floats, share: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Weights and hidden units of a policy that acts as wanted [n, A], within (-1, 1), in z [n, D].
+
+    share: [n, 1] how much each of them matters.
+    """
+    (n, size), n_numbers = z.shape, wanted.shape[1]
     inner = rng.normal(size=(UNITS, size))
     middle = z[rng.integers(n, size=UNITS)]
     units = np.concatenate([inner, -(inner * middle).sum(axis=1, keepdims=True)], axis=1)

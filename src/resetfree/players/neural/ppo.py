@@ -6,6 +6,8 @@ where others cut them; a policy is kept for whole episodes, and learning begins 
 are complete; a transition is terminal only if the agent fell.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import log, pi

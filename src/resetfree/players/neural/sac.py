@@ -39,7 +39,7 @@ from resetfree.players.neural.networks import (
     uniform_layers,
 )
 from resetfree.problems.contract import State
-from resetfree.problems.tanh_policy import no_policy
+from resetfree.problems.formula import no_policy
 
 if TYPE_CHECKING:
     import jax

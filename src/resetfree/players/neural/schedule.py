@@ -44,11 +44,11 @@ class Schedule:
     begin: int = 200  # steps of smooth noise before anything is learned
     gentle: float = 0.15  # deviation of that noise; while nothing falls, it grows
     ramp: int = 3000  # steps from the first fall in which the weight of rewards grows to 1
-    cap: float = 1.0  # ranges above the first rewards, from which on more counts less
+    cap: float = 1.3  # ranges above the first rewards, from which on more counts less
     settled: int = 2000  # steps from which on the units of rewards stay
     pessimism: float = 1.0
     optimism: float = 0.5  # while nothing has fallen
-    price: float = 0.5  # factor of the multiplier
+    price: float = 1.0  # factor of the multiplier
     spread: float = 0.3
     noise: float = 0.05  # of actions that are played
     wide_noise: float = 0.1  # while nothing has fallen

@@ -4,6 +4,6 @@ Read first: `ucbvi` (optimistic value iteration on counts, for the composite r -
   counts, count_players                        counts of all pairs as a player's state, and backward passes on them
   sparse_counts, large_problems                the same for what was seen of a large problem, on the requested states
   batched                                      the same players for many seeds at once (JAX)
-Others: `references` (one learns nothing, one knows the model); `nonepisodic` plays one stream without episodes.
+Others: `references` (one learns nothing, one knows the model).
 Baselines from the literature (`baseline = True`): `shields`, `mirror`, `reset_free`, `constrained`, `average_reward`.
 """

@@ -29,8 +29,7 @@ from resetfree.core.errors import InvalidInput, NotCertifiable
 from resetfree.core.settings import Bound, NonNegative, Range
 from resetfree.game.capabilities import PlanAges, PrimalRegretBound, Proof
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
-from resetfree.players.method import Method, free_and_penalised
-from resetfree.players.requirements import bound_of, check_episodes, finite_states
+from resetfree.players import Method, bound_of, check_episodes, finite_states, free_and_penalised
 from resetfree.players.tabular.counts import Counted, Counts, HasCounts, counted_values, empty_counts, true_values
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.backward import Model, exponential_weights

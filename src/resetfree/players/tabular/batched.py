@@ -14,8 +14,8 @@ import numpy as np
 from jax import Array
 
 from resetfree.core.errors import InvalidInput
-from resetfree.players.batched import BatchedForm
-from resetfree.players.batched.passes import (
+from resetfree.players import BatchedForm
+from resetfree.players.batched import (
     FEW,
     BatchedPlan,
     BatchedScene,

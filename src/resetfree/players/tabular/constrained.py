@@ -46,9 +46,8 @@ from resetfree.core.compiled import jit
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import NonNegative, Probability
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
-from resetfree.players.dual.multiplier_functions import frames
-from resetfree.players.method import Method, Players, Setting, against, penalised
-from resetfree.players.requirements import check_episodes, finite_states, no_margin
+from resetfree.players import Method, Players, Setting, against, check_episodes, finite_states, no_margin, penalised
+from resetfree.players.dual import frames
 from resetfree.players.tabular.counts import LARGEST, Counted, Counts
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.mdp import FiniteMDP

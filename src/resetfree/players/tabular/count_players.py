@@ -16,7 +16,7 @@ from resetfree.core.arrays import Bools, Floats, Ints
 from resetfree.core.compiled import jit
 from resetfree.core.settings import Count, check
 from resetfree.game.contract import Plan, Round, check_multiplier
-from resetfree.players.requirements import check_room, sizes
+from resetfree.players import check_room, sizes
 from resetfree.players.tabular.counts import ALL, ROOM, Counts, HasCounts, empty_counts
 from resetfree.problems.contract import Episode, Problem, State
 
@@ -208,7 +208,8 @@ def composite_plan(
     flat = (n_layers * n_states, n_actions)
     tried, earned, moved = c.tried.reshape(flat), c.earned.reshape(flat), c.moved.reshape(flat)
     begin, used = np.empty((0, 0), dtype=np.int64), np.empty((0, 0), dtype=np.int32)
-    rows = Rows(tried, earned, moved, begin, used, c.successor.reshape(-1), c.seen.reshape(-1), width)
+    edges, times = c.successor.reshape(-1), c.seen.reshape(-1)
+    rows = Rows(tried, earned, moved, begin, used, successor=edges, times=times, stride=width)
     bonus, stretch = Bonus(form, log_term, noise, cost_part, lam), draw.reshape((-1, draw.shape[2] or 1))
     fee = toll.reshape((-1, toll.shape[2] or 1))
     next_v, next_r, next_c = np.zeros(n_states + 1), np.zeros(n_states + 1), np.zeros(n_states + 1)

@@ -13,7 +13,7 @@ from resetfree.core.arrays import Bools, Floats, Ints
 from resetfree.core.compiled import jit
 from resetfree.core.errors import InvalidInput
 from resetfree.core.state import require, within
-from resetfree.players.requirements import sizes
+from resetfree.players import sizes
 from resetfree.problems.contract import Episode, Problem
 from resetfree.problems.finite.backward import Model, backup
 

@@ -12,7 +12,7 @@ from resetfree.core.arrays import Bools, Floats, Ints, longer
 from resetfree.core.compiled import jit
 from resetfree.core.state import require, within
 from resetfree.game.contract import Plan, Round
-from resetfree.players.requirements import sizes
+from resetfree.players import sizes
 from resetfree.players.tabular.count_players import (
     JITTER,
     Bonus,
@@ -101,7 +101,7 @@ def composite_places(
 ) -> None:
     """`count_players.composite_plan` at the new places, from the last step to the first."""
     horizon, n_actions, lam = len(place), len(score), bonus.lam
-    counted = Rows(c.tried, c.earned, c.moved, c.begin, c.used, c.successor, c.times, 0)
+    counted = Rows(c.tried, c.earned, c.moved, c.begin, c.used, successor=c.successor, times=c.times, stride=0)
     over = np.zeros(place.shape[1] if bounds[horizon] > bounds[horizon - 1] else 0, dtype=np.int32)
     all_width = np.empty((0, 0))
     v[OVER], v_r[OVER], v_c[OVER], low[OVER] = 0.0, 0.0, 0.0, 0.0

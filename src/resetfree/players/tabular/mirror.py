@@ -33,8 +33,7 @@ from resetfree.core.arrays import Floats
 from resetfree.core.compiled import jit
 from resetfree.core.settings import Bound, Fraction, NonNegative
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
-from resetfree.players.method import Build, Method, against, penalised
-from resetfree.players.requirements import bound_of, check_episodes, no_margin
+from resetfree.players import Build, Method, against, bound_of, check_episodes, no_margin, penalised
 from resetfree.players.tabular.counts import Counted, Counts, counted_values
 from resetfree.players.tabular.shields import arrivals, one_step_safe, optimistic_value
 from resetfree.problems.contract import Problem, State

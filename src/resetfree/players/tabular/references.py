@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from resetfree.core.arrays import Floats
 from resetfree.game.capabilities import PlanAges, PrimalRegretBound
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
-from resetfree.players.method import Method, penalised
+from resetfree.players import Method, penalised
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.backward import Model, best_lagrangian
 from resetfree.problems.finite.mdp import model_behind

@@ -9,8 +9,7 @@ from resetfree.core.arrays import Bools, Floats, Ints
 from resetfree.core.compiled import jit
 from resetfree.core.settings import Fraction, Range
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
-from resetfree.players.method import Build, Method, penalised
-from resetfree.players.requirements import check_restarts, sizes
+from resetfree.players import Build, Method, check_restarts, penalised, sizes
 from resetfree.problems.contract import Episode, Problem, State
 from resetfree.problems.finite.mdp import model_behind
 from resetfree.theory.oracle.dynamic_programming import solve

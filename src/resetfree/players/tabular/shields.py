@@ -14,7 +14,7 @@ from resetfree.core.arrays import Bools, Floats, Ints
 from resetfree.core.compiled import jit
 from resetfree.core.settings import NonNegative
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
-from resetfree.players.method import Method, penalised
+from resetfree.players import Method, penalised
 from resetfree.players.tabular.counts import Counted, Counts
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.backward import Model

@@ -18,9 +18,7 @@ from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import NonNegative, Probability
 from resetfree.game.capabilities import Proof
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
-from resetfree.players.batched import written_in
-from resetfree.players.method import Build, Method, penalised
-from resetfree.players.requirements import TakesEpisodes, check_episodes, sizes
+from resetfree.players import Build, Method, TakesEpisodes, check_episodes, penalised, sizes, written_in
 from resetfree.players.tabular.count_players import (
     BERNSTEIN,
     HOEFFDING,

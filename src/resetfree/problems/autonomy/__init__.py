@@ -1,6 +1,6 @@
 """Tasks of reset-free reinforcement learning: a mug, a peg, a robot in its workspace, a cheetah on its back.
 
-Each module has the physics of a task, its environment, a scripted expert, and its `Guidance` for methods that bring the
+Each task has its physics, its environment, a scripted expert, and its `Guidance` for methods that bring the
 system back themselves. Importing this package registers the environments with Gymnasium under their own names, so that
 `resetfree run tabletop-v0` finds them. `docs/autonomy.md` compares methods on them.
 """
@@ -9,13 +9,13 @@ from gymnasium.envs.registration import register
 
 _HERE = "resetfree.problems.autonomy"
 IDS: dict[str, tuple[str, dict[str, object]]] = {
-    "tabletop-v0": (f"{_HERE}.tabletop:Tabletop", {}),
-    "tabletop-edge-v0": (f"{_HERE}.tabletop:Tabletop", {"walls": False}),
-    "peg-edge-v0": (f"{_HERE}.peg:Peg", {}),
-    "workspace-v0": (f"{_HERE}.workspace:Workspace", {}),
-    "flip-cheetah-v0": (f"{_HERE}.cheetah:FlipCheetah", {}),
-    "sawyer-door-v0": (f"{_HERE}.sawyer:Sawyer", {"task": "door-close-v3"}),
-    "sawyer-peg-v0": (f"{_HERE}.sawyer:Sawyer", {"task": "peg-insert-side-v3"}),
+    "tabletop-v0": (f"{_HERE}.plane:Tabletop", {}),
+    "tabletop-edge-v0": (f"{_HERE}.plane:Tabletop", {"walls": False}),
+    "peg-edge-v0": (f"{_HERE}.plane:Peg", {}),
+    "workspace-v0": (f"{_HERE}.plane:Workspace", {}),
+    "flip-cheetah-v0": (f"{_HERE}.simulated:FlipCheetah", {}),
+    "sawyer-door-v0": (f"{_HERE}.simulated:Sawyer", {"task": "door-close-v3"}),
+    "sawyer-peg-v0": (f"{_HERE}.simulated:Sawyer", {"task": "peg-insert-side-v3"}),
 }
 for _id, (_class, _options) in IDS.items():
     register(_id, entry_point=_class, kwargs=_options)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.arrays import Floats
-from resetfree.problems.guidance import Demonstration, Guidance
+from resetfree.problems.knowledge import Demonstration, Guidance
 
 RECORDED = 12  # demonstrations of each kind
 SWERVE = 0.1  # deviation of the noise in an expert's actions

@@ -21,11 +21,11 @@ from resetfree.core.compiled import jit
 from resetfree.core.errors import InvalidInput, NotCertifiable
 from resetfree.core.settings import check, expect
 from resetfree.problems.contract import ChoicePolicy, Description, Episode, Problem, State, draw
-from resetfree.problems.factors import Factors, context_factors, grid_factors
 from resetfree.problems.finite import transitions as checks
 from resetfree.problems.finite.backward import Model
 from resetfree.problems.finite.tabular_policy import LazyPolicy, as_policy
 from resetfree.problems.finite.transitions import Transitions, compress
+from resetfree.problems.knowledge import Factors, context_factors, grid_factors
 
 
 @jit

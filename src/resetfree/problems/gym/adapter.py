@@ -10,6 +10,7 @@ import copy
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from math import inf, isnan, nan
 from typing import Any, cast
 
@@ -24,17 +25,25 @@ from resetfree.problems.action_spaces import Box, Choices
 from resetfree.problems.contract import Description, Episode, Note, Recorded, State, intervene
 from resetfree.problems.features import FeatureMap
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.guidance import Guidance
 from resetfree.problems.gym.decoding import Decoder
-from resetfree.problems.gym.events import Condition, Decide
+from resetfree.problems.gym.events import (
+    AS_THEY_ARE,
+    Condition,
+    PerGoal,
+    Units,
+    Unusable,
+    decided,
+    first_units,
+    number,
+    scaled,
+)
 from resetfree.problems.gym.flattening import space_form
 from resetfree.problems.gym.goals import GO_ON, RESTART, Goals, Question
 from resetfree.problems.gym.history import HiddenState, Recent
-from resetfree.problems.gym.life import Life, picture
-from resetfree.problems.gym.making import Env, lift_time_limits
-from resetfree.problems.gym.model_tables import Terms, pattern
+from resetfree.problems.gym.known import Terms, pattern
+from resetfree.problems.gym.making import Env, Life, lift_time_limits, picture
 from resetfree.problems.gym.observations import Numbered, Observer, brief, far_outside, numbers_of, typed
-from resetfree.problems.gym.rewards import AS_THEY_ARE, PerGoal, Units, Unusable, learned, number, scaled, usual
+from resetfree.problems.knowledge import Guidance
 from resetfree.problems.limits import Limits
 from resetfree.problems.operators import Automatic, Operator, Request
 from resetfree.problems.stepping import Step, SteppedProblem
@@ -82,7 +91,8 @@ class GymProblem(SteppedProblem):
         self._observer, self._decoder = observer, decoder
         self.factors = None if decoder is None else decoder.factors
         # Conditions that are text count the numbers of an observation; functions get it as it is.
-        self._several = isinstance(env.observation_space, spaces.Dict | spaces.Tuple)
+        space = env.observation_space
+        self._numbers = partial(numbers_of, space) if isinstance(space, spaces.Dict | spaces.Tuple) else None
         self.goals, self.after_goal = goals, None if goals is None else goals.after if goals.stated else ""
         self._at_goal = False  # after the last step
         self._far = False  # whether it was noted that observations lie far outside of their space
@@ -109,8 +119,7 @@ class GymProblem(SteppedProblem):
         """The exact model of an environment that has a table, for oracles."""
         if self._model is None:
             raise NotCertifiable(self.no_table)
-        model: FiniteMDP = self._model
-        return model
+        return cast(FiniteMDP, self._model)
 
     @property
     def guidance(self) -> Guidance | None:
@@ -149,7 +158,9 @@ class GymProblem(SteppedProblem):
     def perform_reset(self, u: float, why: str, operator: Operator | None = None) -> State:
         """Wait for the operator (by default the problem's own), then reset the environment with a seed from `u`."""
         event = f"at {brief(self._state)}" if why == "stuck" else self._event
-        request = Request(self.name, why, WHY.get(why, event or "a reset is due"), self._drawn)
+        request = Request(
+            self.name, why, WHY.get(why, event or "a reset is due"), lambda: None if self.closed else picture(self.env)
+        )
         self._performed.append(intervene(operator or self.operator, request))
         self._state = None
         try:
@@ -164,12 +175,9 @@ class GymProblem(SteppedProblem):
             self._latest, self._state = observation, self._observed(observation)
         except Unusable as error:
             raise EnvironmentFailed(f"At a reset, the environment '{self.name}' {error}.") from error
-        self._event, self._at_goal = "", False
+        self._event, self._at_goal, self._done = "", False, None
         self.life.begin()
         return self._state
-
-    def _drawn(self) -> bytes | None:
-        return None if self.closed else picture(self.env)
 
     def _observed(self, observation: Any) -> State:
         """The state of an observation, whose factors are kept where there are any."""
@@ -287,7 +295,7 @@ class GymProblem(SteppedProblem):
             self._said_of_limits()
         own = number(given)
         step = observation, own, terminated, info
-        at_goal, reset = self._events(step)
+        at_goal, reset = self._events(step, state)
         rewards = self.terms.rewards
         value = float(at_goal) if isinstance(rewards.own, PerGoal) else rewards(*step)
         if text := self._question(own, reset, at_goal and not self._at_goal, terminated, info):
@@ -348,12 +356,12 @@ class GymProblem(SteppedProblem):
         except Unusable as error:
             raise InvalidInput(f"The data are none of '{self.name}': the environment {error}.") from error
 
-    def _events(self, step: tuple[Any, float, bool, dict[str, Any]]) -> tuple[bool, bool]:
+    def _events(self, step: tuple[Any, float, bool, dict[str, Any]], before: State = None) -> tuple[bool, bool]:
         """Whether a step reached a goal, and whether it is a reset event: beyond a known limit it always is."""
-        if self.limits is not None and self.limits.crossed(self._observer(step[0])):
+        if self.limits is not None and self.limits.ends(before, self._observer(step[0])):
             return False, True
-        at_goal = self.goals is not None and self._decided("goal_when", self.goals.when, *step)
-        return at_goal, not at_goal and self._decided("reset_when", self.terms.reset_when, *step)
+        at_goal = self.goals is not None and decided("goal_when", self.goals.when, step, self._numbers)
+        return at_goal, not at_goal and decided("reset_when", self.terms.reset_when, step, self._numbers)
 
     def _softened(self, reward: float, state: State) -> float:
         """A reward less what the margin before a limit costs; in the first episode, of unknown units, by `finish`."""
@@ -388,9 +396,9 @@ class GymProblem(SteppedProblem):
             self._note(f"'{self.name}' {found}")
         excess, self._excess = self._excess, 0.0
         if self.units is not None:
-            nothing = not excess or not isnan(episode.original_return)
-            return episode if nothing else replace(episode, original_return=episode.total_reward + excess)
-        self.units = learned(*usual(episode.rewards, episode.reset), final=False)
+            added = excess and isnan(episode.original_return)
+            return replace(episode, original_return=episode.total_reward + excess) if added else episode
+        self.units = first_units(episode.rewards, episode.reset)
         self._range = self._quiet = self.units
         if self.units != AS_THEY_ARE:
             low, high = self.units
@@ -401,8 +409,8 @@ class GymProblem(SteppedProblem):
         rewards, last = episode.rewards.tolist(), len(episode.rewards) - 1
         counted = [self._scaled(value, episode.reset and i == last) for i, value in enumerate(rewards)]
         counted = [self._softened(*one) for one in zip(counted, episode.states[1:], strict=True)]
-        changed = self.terms.rewards.own is not None or self.units != AS_THEY_ARE or bool(self._excess)
-        self._excess = 0.0
+        excess, self._excess = self._excess, 0.0
+        changed = self.terms.rewards.own is not None or self.units != AS_THEY_ARE or bool(excess)
         return replace(episode, rewards=np.array(counted), original_return=episode.original_return if changed else nan)
 
     def _priced(self, value: float, found: float) -> float:
@@ -417,22 +425,6 @@ class GymProblem(SteppedProblem):
                 "on the command line (docs/reward_scale.md)."
             )
         return within
-
-    def _decided(
-        self, argument: str, when: Decide, observation: Any, reward: float, terminated: bool, info: dict[str, Any]
-    ) -> bool:
-        """Whether a step is a reset event or a goal; raises Unusable."""
-        if self._several and isinstance(when, Condition) and when.reads_entries:
-            observation = numbers_of(self.env.observation_space, observation)
-        try:
-            decided = when(observation, reward, terminated, info)
-        except Exception as error:
-            raise Unusable(f"could not be classified: its '{argument}' raised {one_line(error)}") from error
-        if not isinstance(decided, bool | np.bool_ | int | np.integer):
-            raise Unusable(
-                f"could not be classified: its '{argument}' must return True or False, and returned {decided!r}"
-            )
-        return bool(decided)
 
     def _after_goal(self, goals: Goals) -> Any:
         """Let the environment restart for free or set a new task; what it observes then."""

@@ -14,21 +14,27 @@ from resetfree.core.settings import check, expect
 from resetfree.problems.action_spaces import Box, Choices
 from resetfree.problems.blueprint import LARGEST
 from resetfree.problems.features import FeatureMap, make_features
-from resetfree.problems.features.basis import UserFeatures
+from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Horizon
-from resetfree.problems.gym.actions import learner_actions
 from resetfree.problems.gym.adapter import GymProblem
 from resetfree.problems.gym.decoding import GRIDS, decoder_for
-from resetfree.problems.gym.events import Condition, Decide, event, reward_function
-from resetfree.problems.gym.flattening import names_of
+from resetfree.problems.gym.events import Condition, Decide, PerGoal, Rewards, event, reward_function
+from resetfree.problems.gym.flattening import learner_actions, names_of
 from resetfree.problems.gym.goals import GO_ON, RESTART, Goals, Success
 from resetfree.problems.gym.history import MOST, Recent
-from resetfree.problems.gym.known import PER_GOAL, Meaning, known_name, meaning_of, only_falls
+from resetfree.problems.gym.known import (
+    PER_GOAL,
+    Meaning,
+    NoTable,
+    Terms,
+    known_name,
+    meaning_of,
+    only_falls,
+    read_table,
+)
 from resetfree.problems.gym.making import Env, changed_by, check_environment, lift_time_limits, make_environment
-from resetfree.problems.gym.model_tables import NoTable, Terms, read_table
 from resetfree.problems.gym.observations import CountedObservations, Numbered, Observer, combinations, observer_for
-from resetfree.problems.gym.rewards import PerGoal, Rewards
-from resetfree.problems.limits import Limits
+from resetfree.problems.limits import ActionLimits, Limits
 from resetfree.problems.operators import Automatic, Operator
 
 SEEN = 10_000  # distinct observations that a known grid may show
@@ -59,6 +65,9 @@ def from_gym(
     history: int = 1,
     limits: Any = None,
     margin: Any = None,
+    rate_limits: Any = None,
+    action_limits: Any = None,
+    action_rates: Any = None,
     **make_options: Any,
 ) -> GymProblem:
     """A Gymnasium environment as a problem that is reset only at its start and after a reset event.
@@ -83,7 +92,7 @@ def from_gym(
       environment, or options of its reset.
     reward: your own reward, a function of the same four arguments, or "goal": 1 for each goal and 0 otherwise.
     reward_range: (low, high) of the rewards, which are scaled to [0, 1]; the original return is recorded too. Default:
-      learned, from the table or from the first episode (see `rewards`).
+      learned, from the table or from the first episode (see `events`).
     actions: a list of the actions to choose from; for continuous ones also grid points per dimension (5, or a tuple).
       Default: all actions; continuous ones as they are ("box"), for players that take a `Box`.
     states: N: use numbers as states, one for each distinct observation in the order of first appearance, at most N; or
@@ -97,9 +106,13 @@ def from_gym(
       known ids (Taxi, FrozenLake, CliffWalking, MiniGrid), and the parts of observations that are whole numbers.
     history: n: vector states hold the last n observations and the actions between them (see `history`).
     limits: {sensor: (low, high)}, None for no limit, by names or places of the numbers of a state, or text such as
-      "temperature=:80,level=0.1:0.6": beyond is a reset, which is known to learners that search in a model before any
+      "temperature=:80,level=0.1:0.6"; or a function of these numbers that is true where it must not be (also as
+      {"its name": f} among others): beyond is a reset, which is known to learners that search in a model before any
       happened (docs/controller.md).
     margin: distance before a limit in which reward is lost, all of it at the limit: for all sensors, or by sensor.
+    rate_limits: {sensor: change}: a larger change from one step to the next is a reset as well.
+    action_limits: {action: (low, high)}, by place or as action_0: continuous actions that are never left, whoever acts.
+    action_rates: {action: change}, or one number for all: commands are cut to so much from those of the step before.
     make_options: options of the environment, for an id or a factory.
 
     Other states are numbers for discrete observations, else vectors of float64. If they are numbers, one more than
@@ -123,12 +136,16 @@ def from_gym(
         lift_time_limits(made)
         function, given_by = _function_of_observations(observe, features, called)
         listed = learner_actions(made.action_space, actions, called)
+        acts = None
+        if not action_limits is action_rates is None:
+            acts = ActionLimits.read(action_limits, action_rates, listed, called)
+            listed = acts.within
         if states is None and observe is None and features is None and xi is None and bounds is None:
             observer = _usual_observer(made, listed, int(horizon), called)
         else:
             observer = observer_for(made.observation_space, function, states, called, given_by)
         _set_bounds(observer, bounds, called)
-        known = _limits(observer, limits, margin, called)
+        known = _limits(observer, limits, margin, called, rates=rate_limits)
         observer = _with_history(observer, history, listed, called)
         if known is not None and isinstance(observer, Recent):
             raise InvalidInput(
@@ -147,17 +164,9 @@ def from_gym(
         rewards = Rewards.within(_own_reward(reward, goals, called), reward_range, called)
         terms = _terms(made, called, reset_when, rewards, actions=listed, function=function)
         start_features = _start_features(xi, observer, called)
-        model, no_table, units = None, "", terms.rewards.units
-        try:
-            if not table:
-                raise NoTable("is played without its table (table=False)")
-            n = _table_size(made, observer, terms)
-            model, units = read_table(
-                made.unwrapped, n, terms, goals=goals, horizon=int(horizon), name=called, xi=start_features
-            )
-            terms = dataclasses.replace(terms, table=model.transition, table_reward=model.reward)
-        except NoTable as error:
-            no_table = f"There is no exact oracle for '{called}': it {error}."
+        model, terms, units, no_table = _exact_model(
+            made, observer, terms, table=table, goals=goals, horizon=int(horizon), name=called, xi=start_features
+        )
         problem = GymProblem(
             made,
             called,
@@ -175,6 +184,8 @@ def from_gym(
             decoder=decoder_for(made, decode, observer, called),
             limits=known,
         )
+        if acts is not None and np.isfinite(acts.rate).any():
+            problem.action_limits = acts
     except BaseException:
         if isinstance(env, str):
             made.close()
@@ -182,6 +193,20 @@ def from_gym(
     if isinstance(env, str):
         problem.remake = lambda: _environment(env, make_options, name)[0]
     return problem
+
+
+def _exact_model(
+    env: Env, observer: Observer, terms: Terms, *, table: bool, name: str, **known: Any
+) -> tuple[FiniteMDP | None, Terms, Any, str]:
+    """The model of an environment with a table, the terms with it, the units of its rewards, and why it has none."""
+    try:
+        if not table:
+            raise NoTable("is played without its table (table=False)")
+        n = _table_size(env, observer, terms)
+        model, units = read_table(env.unwrapped, n, terms, name=name, **known)
+    except NoTable as error:
+        return None, terms, terms.rewards.units, f"There is no exact oracle for '{name}': it {error}."
+    return model, dataclasses.replace(terms, table=model.transition, table_reward=model.reward), units, ""
 
 
 def _usual_observer(env: Env, actions: Any, horizon: int, problem: str) -> Observer:
@@ -204,8 +229,10 @@ def _with_history(observer: Observer, history: Any, actions: Any, problem: str) 
     return Recent(observer, n, actions if isinstance(actions, Box) else Choices(len(actions), actions))
 
 
-def _limits(observer: Observer, limits: Any, margin: Any, called: str) -> Limits | None:
+def _limits(observer: Observer, limits: Any, margin: Any, called: str, rates: Any) -> Limits | None:
     """The known limits of the numbers of a state."""
+    if limits is None and rates is not None:
+        limits = Limits(*(np.full(len(observer.names), end) for end in (-np.inf, np.inf, 0.0)))
     if limits is None:
         if margin is not None:
             raise InvalidInput(f"The 'margin' of '{called}' needs 'limits'. Got none instead.")
@@ -214,13 +241,14 @@ def _limits(observer: Observer, limits: Any, margin: Any, called: str) -> Limits
         raise InvalidInput(
             f"The states of '{called}' are counted and take no 'limits'. Got {limits!r} instead: state reset_when."
         )
-    return Limits.read(limits, observer.names, called, margin)
+    found = limits if isinstance(limits, Limits) else Limits.read(limits, observer.names, called, margin)
+    return found if rates is None else found.with_rates(rates, observer.names, called)
 
 
 def _features_for(observer: Observer, features: Any, problem: str, *, own: bool) -> FeatureMap | None:
     """The feature map of observations that are not counted; `own`: the user's function of the observation."""
     if observer.n_states is None:
-        map_or_name = UserFeatures() if own else "random-fourier" if features is None else features
+        map_or_name = "user" if own else "random-fourier" if features is None else features
         return _feature_map(map_or_name, f"'features' of '{problem}'", "the observation")
     if not own and features is not None:
         raise InvalidInput(f"The states of '{problem}' are counted and take no feature map. Got {features!r} instead.")
@@ -360,9 +388,9 @@ def _start_features(xi: Any, observer: Observer, name: str) -> Any:
     assert observer.low is not None
     assert observer.high is not None
     function = callable(xi) and not isinstance(xi, FeatureMap)
-    xi = _feature_map(UserFeatures(xi) if function else xi, f"'xi' of '{name}'", "the state")
+    xi = _feature_map(make_features("user", {"function": xi}) if function else xi, f"'xi' of '{name}'", "the state")
     unbounded = np.flatnonzero(~((observer.low > -UNBOUNDED) & (observer.high < UNBOUNDED))).tolist()
-    if unbounded and not isinstance(xi, UserFeatures):
+    if unbounded and xi.name != "user":
         raise InvalidInput(
             f"The features 'xi' of starts need a scale, and entry {unbounded[0]} of the observations "
             f"of '{name}' ({observer.names[unbounded[0]]}) is unbounded: state bounds=(low, high)."

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from resetfree.core.errors import InvalidInput, imported, one_line
 from resetfree.core.settings import expect
-from resetfree.problems.factors import NONE, Factor, Factors
+from resetfree.problems.gym.events import Unusable
 from resetfree.problems.gym.flattening import ends_of, flatten, is_whole, names_of, parts
 from resetfree.problems.gym.known import known_name
 from resetfree.problems.gym.making import Env, layers
 from resetfree.problems.gym.observations import CountedObservations, Numbered, Observer
-from resetfree.problems.gym.rewards import Unusable
+from resetfree.problems.knowledge import NONE, Factor, Factors
 
 TAXI_MOVES = ("south", "north", "east", "west", "pick-up", "drop-off")
 PLACES = ("red", "green", "yellow", "blue", "in taxi", "none")  # the places of Taxi, and what is none of them

@@ -19,9 +19,8 @@ import numpy as np
 from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput, one_line
 from resetfree.core.settings import expect
-from resetfree.problems.gym.events import Condition, Decide
+from resetfree.problems.gym.events import Condition, Decide, Unusable
 from resetfree.problems.gym.making import Env
-from resetfree.problems.gym.rewards import Unusable
 
 GO_ON, NEW_TASK, RESTART = "go on", "new task", "restart for free"
 AFTER = (GO_ON, NEW_TASK, RESTART)

@@ -19,8 +19,8 @@ from resetfree.core.arguments import whole
 from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput, one_line
 from resetfree.core.settings import expect
+from resetfree.problems.gym.events import Unusable
 from resetfree.problems.gym.flattening import WHOLE, bounds_of, ends_of, flatten, is_whole, names_of, parts
-from resetfree.problems.gym.rewards import Unusable
 
 SHOWN = 8  # entries of an observation in a message
 DIGEST = 16  # bytes of an observation's hash

@@ -1,12 +1,16 @@
 """Calls to a person who is elsewhere: sent in a thread of their own, again until they arrive, and confirmed by a link.
 
-The run waits for the confirmation and never for the call: a server that hangs or fails delays nothing else.
+The run waits for the confirmation and never for the call: a server that hangs or fails delays nothing else. The ways:
+a POST to a web address, e-mail, and ntfy (or a server that takes the same requests).
 """
 
+import base64
 import contextlib
 import http.client
+import json
 import os
 import smtplib
+import ssl
 import threading
 import tomllib
 import urllib.error
@@ -15,15 +19,18 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
+from email.header import Header
+from email.message import EmailMessage
+from hmac import compare_digest
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, Self, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 from urllib.parse import urlsplit
 
 from resetfree.core.errors import InvalidInput, one_line
 from resetfree.core.interrupts import wait
-from resetfree.core.settings import Positive, Rule, check_fields, check_names
+from resetfree.core.settings import Positive, Range, Rule, check_fields, check_names
 from resetfree.problems.operators.channel import Answer, Channel, Request, announce, as_json, clean, sentence, too_late
-from resetfree.problems.operators.confirming import Confirmation, ConfirmingServer
+from resetfree.problems.operators.http import Confirmation, ConfirmingServer
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds between a call that failed and the next one, doubled each time
 FAILURES = (
@@ -228,3 +235,119 @@ def _picture(request: Request) -> bytes | None:
         return request.picture()
     except Exception:  # of the user's environment
         return None
+
+
+@dataclass(kw_only=True)
+class Webhook(Call):
+    """Calls by POST to a web address, as webhook:URL or webhook:FILE: JSON with the request, the link and the picture.
+
+    Its keys: `id`, `problem`, `why`, `detail`, `sentence`, `link`, `title`, and `picture` (PNG in base64).
+
+    url: where to.  headers: further ones, such as {"Authorization": "Bearer ..."}.
+    """
+
+    name: ClassVar[str] = "webhook"
+    url: Url
+    headers: dict[str, str] = field(default_factory=dict, repr=False)
+
+    def send(self, message: Message) -> None:
+        """Post it."""
+        picture = None if message.picture is None else base64.b64encode(message.picture).decode()
+        body = json.dumps({**message.data, "title": message.title, "picture": picture}, allow_nan=False)
+        post(self.url, body.encode(), {"Content-Type": "application/json", **self.headers}, self.timeout)
+
+
+@dataclass(kw_only=True)
+class Mail(Call):
+    """Calls by e-mail (SMTP), as mail:FILE: the request, the link, and the picture as an attachment.
+
+    to, sender: addresses.  host, port: of the server; security: how the connection is protected.
+    user, password: to log in, if it must be ("$NAME" takes either from the environment variable NAME).
+    """
+
+    name: ClassVar[str] = "mail"
+    to: Line
+    sender: Line
+    host: Line = "localhost"
+    port: Annotated[int, Range(1, 65_535)] = 587
+    security: Literal["starttls", "tls", "none"] = "starttls"
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+
+    def send(self, message: Message) -> None:
+        """Send it."""
+        mail = EmailMessage()
+        mail["Subject"], mail["From"], mail["To"] = message.title, self.sender, self.to
+        mail.set_content(f"{message.text}\n\nWhen it is back where it may start, confirm here:\n{message.link}\n")
+        if message.picture is not None:
+            mail.add_attachment(message.picture, maintype="image", subtype="png", filename="picture.png")
+        with self._connected() as server:
+            if self.user is not None:
+                server.login(self.user, self.password or "")
+            server.send_message(mail)
+
+    def _connected(self) -> smtplib.SMTP:
+        if self.security == "tls":
+            return smtplib.SMTP_SSL(self.host, self.port, timeout=self.timeout, context=ssl.create_default_context())
+        server = smtplib.SMTP(self.host, self.port, timeout=self.timeout)
+        if self.security == "starttls":
+            server.starttls(context=ssl.create_default_context())
+        return server
+
+
+BUTTON = "It is back"
+
+
+@dataclass(kw_only=True)
+class Ntfy(Call):
+    """Calls to a phone by ntfy, or a server that takes the same requests, as ntfy:https://SERVER/TOPIC or ntfy:FILE.
+
+    The message has the picture as its attachment and one button that confirms. With `answers`, a second topic, the
+    button writes there and the run reads it: then nothing needs to reach the machine from outside.
+
+    url: of the topic.  answers: of a second topic, for the button; None: the button opens `link` by itself.
+    token: of an account, for topics that need one.  priority: 1 to 5.
+    """
+
+    name: ClassVar[str] = "ntfy"
+    url: Url
+    answers: Url | None = None
+    token: str | None = field(default=None, repr=False)
+    priority: Annotated[int, Range(1, 5)] = 4
+
+    def send(self, message: Message) -> None:
+        """Publish it."""
+        secret = message.data["id"]
+        to, body = (message.link, "") if self.answers is None else (self.answers, f", body={secret}")
+        headers = {
+            "Title": message.title,
+            "Priority": str(self.priority),
+            "Tags": "warning",
+            "Actions": f"http, {BUTTON}, {to}, method=POST, clear=true{body}",
+        }
+        if self.answers is None:
+            headers["Click"] = message.link
+        if message.picture is not None:
+            headers |= {"Filename": "picture.png", "Message": message.text}
+        content = message.text.encode() if message.picture is None else message.picture
+        post(self.url, content, {name: _plain(text) for name, text in headers.items()} | self._login(), self.timeout)
+
+    def poll(self, message: Message) -> bool:
+        """Whether the button has written to the topic of answers."""
+        if self.answers is None:
+            return False
+        found = post(f"{self.answers}/json?poll=1&since=1h", b"", self._login(), self.timeout, method="GET")
+        texts = [
+            json.loads(line).get("message") for line in found.decode(errors="replace").splitlines() if line.strip()
+        ]
+        return any(
+            isinstance(one, str) and compare_digest(one.strip().encode(), message.data["id"].encode()) for one in texts
+        )
+
+    def _login(self) -> dict[str, str]:
+        return {} if self.token is None else {"Authorization": f"Bearer {self.token}"}
+
+
+def _plain(text: str) -> str:
+    """A header as it is sent: ASCII, encoded as in mail where it is not."""
+    return text if text.isascii() else Header(text, "utf-8", maxlinelen=10**6).encode()

@@ -1,26 +1,33 @@
-"""The machine's end of the protocol: physics, sessions, a watchdog and a lever, without a clock and without a socket.
+"""The machine's end of the protocol: physics, sessions, a watchdog and a lever, and the clock and the port they run at.
 
-Time and packets come as arguments, so that everything here can be tested without waiting. One program at a time
+Time and packets come to a `Station` as arguments, so that it can be tested without waiting. One program at a time
 commands the machine, in a session. A session belongs to the address that began it, and can be taken over after LEASE
 seconds of silence. What is not in order is counted and dropped.
+
+`Serving` is the station in real time: ticks lie on a grid of the monotonic clock and never wait for commands. A tick
+that this program comes too late for passes all the same, with the commands that came before it; only its sensors are
+not sent. What stalled for more than a second goes on a second before now. In lockstep, time goes on by commands alone.
+However many packets come, only a bounded number is handled before the clock is read again.
 
 Legend: A numbers in an action, D sensors; times in nanoseconds of one clock.
 """
 
-import heapq
 import hmac
-import random
+import os
 import secrets
-from collections.abc import Hashable, Iterator
+import select
+import time
+from collections import deque
+from collections.abc import Callable, Hashable
 from dataclasses import asdict, dataclass
-from itertools import count
-from typing import Annotated, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from resetfree.core.arrays import Floats
-from resetfree.core.settings import Fraction, Range, check_fields
+from resetfree.core.interrupts import SLICE
 from resetfree.problems.machines.set_points import SetPointMachine
+from resetfree.problems.remote.faults import Faults, FaultyPath, Freezes
 from resetfree.problems.remote.packets import (
     ANSWERS,
     HEADER,
@@ -33,10 +40,11 @@ from resetfree.problems.remote.packets import (
     Flag,
     Header,
     Kind,
+    MachineStatement,
     packet,
     read,
 )
-from resetfree.problems.remote.statement import MachineStatement
+from resetfree.problems.remote.wires import Port, fresh_buffer
 
 SECOND = 1_000_000_000  # ns
 LATE = 0.25  # of a period by which sensors may be late if a command is due before the next tick
@@ -250,88 +258,110 @@ class Station:
         return True
 
 
-Milliseconds: TypeAlias = Annotated[float, Range(0, 60_000)]
-MOST = 4096  # packets under way; what comes on top is lost
-OVERTAKEN = 2.0  # periods by which a packet that is overtaken comes later
+AT_ONCE = 64  # packets that are handled before the clock is read again
 
 
-@dataclass(frozen=True)
-class Faults:
-    """How often packets of either direction suffer what, each on its own.
+class Serving:
+    """Serves a station at a port.
 
-    >>> Faults(loss=0.01).any, Faults().any
-    (True, False)
+    seed: of the faults.
     """
 
-    loss: Fraction = 0.0  # share of packets that are lost
-    delay_ms: Milliseconds = 0.0  # how late every packet is
-    duplicate: Fraction = 0.0  # share that comes twice
-    reorder: Fraction = 0.0  # share that is overtaken by later ones
-    freeze: Fraction = 0.0  # chance per tick that the machine stops sending and reading for a while
-    freeze_ms: Milliseconds = 200.0  # how long that lasts
+    def __init__(self, station: Station, port: Port, faults: Faults, seed: int) -> None:
+        self.station, self._port = station, port
+        self._buffer = fresh_buffer()
+        self._came: deque[tuple[int, bytes, Hashable]] = deque()
+        self._period = max(int(SECOND / station.statement.rate), 1)
+        paths = [FaultyPath(faults, 3 * seed + i, self._period) if faults.any else None for i in range(2)]
+        self._incoming, self._outgoing = paths
+        self.freezes = Freezes(faults, 3 * seed + 2)
 
-    def __post_init__(self) -> None:
-        check_fields(self, "faults")
+    def serve(self, stopped: Callable[[], bool] = lambda: False, terminal: int | None = None) -> None:
+        """Serve until `stopped()` or an interrupt; Enter at the terminal, a descriptor, pulls the lever."""
+        lockstep = self.station.statement.lockstep
+        begun, passed, most = time.monotonic_ns(), 0, SECOND // self._period + 1
+        while not stopped():
+            now = time.monotonic_ns()
+            due = 0 if lockstep else (now - begun) // self._period - passed
+            if due > 0:
+                lost, passed = max(due - most, 0), passed + due
+                self.station.counts.lost += lost
+                self._tick(now, [begun + n * self._period for n in range(passed - due + lost + 1, passed + 1)])
+            elif self._wait(now + SECOND if lockstep else begun + (passed + 1) * self._period, terminal):
+                terminal = self._pull(terminal)
+            self._handle()
 
-    @property
-    def any(self) -> bool:
-        """Whether packets can suffer at all."""
-        return bool(self.loss or self.delay_ms or self.duplicate or self.reorder)
+    def _tick(self, now: int, due: list[int]) -> None:
+        """Let the ticks pass that were due at these times, each after what came before it."""
+        self._collect()
+        for at in due[:-1]:
+            self._pass_on(before=at)
+            self.station.skip(at)
+        self._pass_on(before=due[-1])
+        packet = self.station.advance(now, now - due[-1])
+        self.freezes.tick(now)
+        if packet is not None:
+            self._send(packet, self.station.client, now)
 
+    def _handle(self) -> None:
+        """Handle a bounded number of the packets that came, and send what is due."""
+        self._collect()
+        self._pass_on(before=time.monotonic_ns() + 1)
+        if self._outgoing is not None and not self.freezes.frozen(time.monotonic_ns()):
+            for packet, client in self._outgoing.due(time.monotonic_ns()):
+                self._port.send(packet, client)
 
-class FaultyPath:
-    """One direction of a wire: packets go in, and come out when they are due, if ever.
-
-    period: ns between two packets, by which "overtaken" is measured.
-
-    >>> path = FaultyPath(Faults(duplicate=1.0), seed=0, period=10)
-    >>> path.put(b"sensors", "here", now=0)
-    >>> list(path.due(now=0)), list(path.due(now=9))
-    ([(b'sensors', 'here'), (b'sensors', 'here')], [])
-    """
-
-    def __init__(self, faults: Faults, seed: int, period: int) -> None:
-        self._faults, self._chance = faults, random.Random(seed)
-        self._late, self._behind = int(faults.delay_ms * 1e6), int(OVERTAKEN * period)
-        self._under_way: list[tuple[int, int, bytes, Hashable]] = []
-        self._order = count()
-
-    def put(self, packet: bytes, address: Hashable, now: int) -> None:
-        """A packet is sent."""
-        lost, twice, overtaken = (self._chance.random() for _ in range(3))
-        if lost < self._faults.loss:
+    def _collect(self) -> None:
+        """Read a bounded number of packets, with the times at which they came."""
+        if self.freezes.frozen(time.monotonic_ns()):
             return
-        due = now + self._late + (self._behind if overtaken < self._faults.reorder else 0)
-        for _ in range(2 if twice < self._faults.duplicate else 1):
-            if len(self._under_way) < MOST:
-                heapq.heappush(self._under_way, (due, next(self._order), packet, address))
+        while len(self._came) < AT_ONCE:
+            size, sender = self._port.receive(self._buffer)
+            if size < 0:
+                break
+            self._came.append((self._port.came_ns, bytes(memoryview(self._buffer)[:size]), sender))
 
-    def due(self, now: int) -> Iterator[tuple[bytes, Hashable]]:
-        """The packets that arrive by now, in order."""
-        while self._under_way and self._under_way[0][0] <= now:
-            _, _, packet, address = heapq.heappop(self._under_way)
-            yield packet, address
+    def _pass_on(self, before: int) -> None:
+        """Handle what came before this time."""
+        while self._came and self._came[0][0] < before:
+            came, packet, sender = self._came.popleft()
+            if self._incoming is None:
+                self._reply(packet, len(packet), sender)
+            else:
+                self._incoming.put(packet, sender, came)
+        if self._incoming is not None:
+            for packet, sender in self._incoming.due(before):
+                self._reply(packet, len(packet), sender)
 
-    @property
-    def next_due(self) -> int | None:
-        """When the next packet arrives, None if none is under way."""
-        return self._under_way[0][0] if self._under_way else None
+    def _reply(self, buffer: Buffer, size: int, sender: Hashable) -> None:
+        now = time.monotonic_ns()
+        for reply, to in self.station.receive(buffer, size, sender, now):
+            self._send(reply, to, now)
 
+    def _send(self, packet: bytes, to: Hashable, now: int) -> None:
+        if self.freezes.frozen(now):
+            return
+        if self._outgoing is None:
+            self._port.send(packet, to)
+        else:
+            self._outgoing.put(packet, to, now)
 
-class Freezes:
-    """When the machine neither sends nor reads, while its physics go on."""
+    def _wait(self, until: int, terminal: int | None) -> bool:
+        """Wait until something comes or is due; returns whether a line was typed at the terminal."""
+        now = time.monotonic_ns()
+        for path in (self._incoming, self._outgoing):
+            if path is not None and path.next_due is not None:
+                until = min(until, path.next_due)
+        seconds = min(max(until - now, 0) / SECOND, SLICE)
+        if self.freezes.frozen(now):
+            time.sleep(seconds)
+            return False
+        ready, _, _ = select.select([self._port.fileno(), *([] if terminal is None else [terminal])], [], [], seconds)
+        return terminal in ready
 
-    def __init__(self, faults: Faults, seed: int) -> None:
-        self._chance, self._share = random.Random(seed), faults.freeze
-        self._length, self._until = int(faults.freeze_ms * 1e6), 0
-        self.begun = 0
-
-    def tick(self, now: int) -> None:
-        """A freeze may begin."""
-        if self._share and not self.frozen(now) and self._chance.random() < self._share:
-            self._until = now + self._length
-            self.begun += 1
-
-    def frozen(self, now: int) -> bool:
-        """Whether it is frozen."""
-        return now < self._until
+    def _pull(self, terminal: int | None) -> int | None:
+        """Pull the lever for a line at the terminal; returns the terminal, None if it is no longer ours to read."""
+        if terminal is None or os.tcgetpgrp(terminal) != os.getpgrp() or not os.read(terminal, 4096):
+            return None
+        self.station.pull()
+        return terminal

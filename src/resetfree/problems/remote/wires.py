@@ -1,9 +1,18 @@
 """Wires: ways to send and receive packets without waiting, at the machine's end and at the learner's.
 
+A machine that is served with a key file (`resetfree machine --key FILE`) has a lever: the file has the machine's
+address, and the token that every pull must carry. The acting process has no key, so that it cannot put the machine back
+by accident: that is the operator's to do.
+
 Addresses are udp://HOST:PORT, or serial:///dev/NAME?baud=115200 (by pyserial, extra `serial`: packets are framed).
 """
 
+from __future__ import annotations
+
 import errno
+import json
+import os
+import secrets
 import select
 import socket
 import struct
@@ -11,12 +20,31 @@ import sys
 import time
 from abc import abstractmethod
 from collections.abc import Hashable
-from typing import Any
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
+from resetfree.core import arguments
 from resetfree.core.errors import InvalidInput, ResetFreeError
-from resetfree.core.system import Closes
-from resetfree.problems.remote.packets import LONGEST, Buffer, Frames, frame
+from resetfree.core.files import drafted
+from resetfree.core.interrupts import SLICE
+from resetfree.core.settings import Rule, check
+from resetfree.core.system import NOFOLLOW, Closes
+from resetfree.problems.remote.packets import (
+    HEADER,
+    LONGEST,
+    PULL,
+    PULLED,
+    TOKEN,
+    Buffer,
+    Frames,
+    Kind,
+    frame,
+    packet,
+    read,
+)
 
 HOST = "127.0.0.1"
 EXPECTED = "The address of a machine must be udp://HOST:PORT or serial:///dev/NAME?baud=115200."
@@ -290,3 +318,84 @@ def open_wire(address: Any) -> Wire:
 def open_line(device: str, baud: int) -> Port:
     """The machine's end of a serial line; raises InvalidInput."""
     return SerialPort(device, baud)
+
+
+LARGEST_KEY = 4096  # bytes of a key file
+
+
+class KeyForm(TypedDict):
+    """The JSON of a key file."""
+
+    url: str
+    token: Annotated[str, Rule(lambda text: len(text) == 2 * TOKEN and text.isascii() and text.isalnum(), "a token")]
+
+
+@dataclass(frozen=True)
+class LeverKey:
+    """The address of a machine, and the token of its lever."""
+
+    url: str
+    token: bytes = field(default_factory=lambda: secrets.token_bytes(TOKEN), repr=False)
+
+    def write(self, file: Path) -> None:
+        """Write a file that only its owner can read; it appears whole, and replaces no file but such a key."""
+        file = arguments.path(file, "file of a lever")
+        try:
+            if os.path.lexists(file):
+                LeverKey.read(file)
+            with drafted(file) as draft:
+                handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW, 0o600)
+                with os.fdopen(handle, "w") as out:
+                    json.dump({"url": self.url, "token": self.token.hex()}, out)
+        except OSError as error:
+            raise InvalidInput(f"The file of the lever '{file}' cannot be written: {error.strerror}.") from error
+
+    def remove(self, file: Path) -> None:
+        """Remove the file, unless another machine has replaced it or it is gone."""
+        with suppress(InvalidInput, OSError):
+            if LeverKey.read(file) == self:
+                file.unlink()
+
+    @classmethod
+    def read(cls, file: Path) -> LeverKey:
+        """The key in a file; raises InvalidInput."""
+        what = f"file of the lever '{file}'"
+        try:
+            if arguments.is_special(arguments.path(file, "file of a lever")):
+                raise InvalidInput(f"The {what} must be one that `resetfree machine --key` wrote.")
+            with open(file, "rb") as given:
+                form = json.loads(given.read(LARGEST_KEY))
+            check(form, KeyForm, what)
+            token = bytes.fromhex(form["token"])
+        except OSError as error:
+            raise InvalidInput(f"The {what} cannot be read: {error.strerror}.") from error
+        except (ValueError, RecursionError) as error:
+            if isinstance(error, InvalidInput):
+                raise
+            raise InvalidInput(f"The {what} must be one that `resetfree machine --key` wrote.") from error
+        split_address(form["url"])
+        return cls(form["url"], token)
+
+
+PULL_AGAIN = 0.05  # seconds after which a pull that was not confirmed is sent again
+PATIENCE = 5.0  # seconds until the machine must confirm
+
+
+def pull(wire: Wire, token: bytes, seconds: float = PATIENCE) -> int | None:
+    """Pull the lever once, however often it has to be sent; returns the life that begins, None without an answer."""
+    number = time.time_ns()  # larger than that of every pull before, also of another process
+    lever = packet(Kind.LEVER, 0, 0, time.monotonic_ns(), PULL.pack(token, number))
+    end, again, buffer = time.monotonic() + seconds, 0.0, fresh_buffer()
+    while (now := time.monotonic()) < end:
+        if now >= again:
+            wire.send(lever)
+            again = now + PULL_AGAIN
+        wire.wait(min(again - now, end - now, SLICE))
+        while size := wire.receive(buffer):
+            header = read(buffer, size)
+            if header is None or header.kind != Kind.PULLED or header.length != PULLED.size:
+                continue
+            confirmed, life = PULLED.unpack_from(buffer, HEADER.size)
+            if confirmed == number:
+                return int(life)
+    return None

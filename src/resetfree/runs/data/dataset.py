@@ -15,9 +15,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.arguments import whole
 from resetfree.core.errors import InvalidInput
 from resetfree.core.state import pack, unpack
-from resetfree.game.capabilities import LearnsFromEpisodes, StartsFromPolicy
+from resetfree.game.capabilities import Follows, LearnsFromEpisodes, StartsFromPolicy
 from resetfree.players import discover
 from resetfree.problems.contract import Episode, Problem
 from resetfree.runs.file.recorded import EpisodeBuffer, RecordedRound, check_episode, unpacked
@@ -36,6 +37,7 @@ class GivenData:
     units: tuple[float, float] | None = None  # that rewards were learned to be in; None if they were known
     policy: Mapping[str, NDArray[Any]] | None = field(default=None, repr=False)  # its kind, its arrays, and lam
     numbering: Mapping[str, NDArray[Any]] | None = field(default=None, repr=False)  # of states numbered as they appear
+    shown: int = 0  # episodes, the first ones, that demonstrate behaviour to improve on
 
     def rows(self) -> list[Row]:
         """All of it as rows of a run file."""
@@ -57,6 +59,7 @@ class GivenData:
             "units": None if self.units is None else list(self.units),
             "policy": self.policy is not None,
             "digest": digest_of(rows),
+            **({"demonstrations": self.shown} if self.shown else {}),
         }
 
 
@@ -92,8 +95,10 @@ def read_data(connection: sqlite3.Connection, spec: Mapping[str, Any], path: Pat
         units = None if about["units"] is None else tuple(float(end) for end in about["units"])
         if units is not None and not (len(units) == 2 and -np.inf < units[0] < units[1] < np.inf):
             raise ValueError("its rewards are scaled from what is no range")
-        return GivenData(episodes, about["from"], units, first.get(POLICY), first.get(NUMBERING))
-    except (*BROKEN, sqlite3.Error) as error:
+        shown = whole(about.get("demonstrations", 0), "'demonstrations' of a run's data", 0, len(episodes))
+        policy, numbering = first.get(POLICY), first.get(NUMBERING)
+        return GivenData(episodes, about["from"], units, policy, numbering, int(shown))
+    except (*BROKEN, InvalidInput, sqlite3.Error) as error:
         raise damaged(path, error) from error
 
 
@@ -126,8 +131,9 @@ def taught(player: Any, state: Any, problem: Problem, given: GivenData | None) -
             f"Players that can: {', '.join(able)}."
         )
     check_fit(given.episodes, problem)
-    for one in given.episodes:
-        state = player.absorb(state, one)
+    for i, one in enumerate(given.episodes):
+        learn = player.follow if i < given.shown and isinstance(player, Follows) else player.absorb
+        state = learn(state, one)
     if given.policy is not None and isinstance(player, StartsFromPolicy):
         state = player.adopt(state, given.policy)
     return state

@@ -20,7 +20,7 @@ from resetfree.core.settings import expect
 from resetfree.game.capabilities import StartsFromPolicy
 from resetfree.players import discover
 from resetfree.problems.contract import Episode, Note, Problem
-from resetfree.problems.gym.rewards import AS_THEY_ARE, learned, scaled, usual
+from resetfree.problems.gym.events import AS_THEY_ARE, learned, scaled, usual
 from resetfree.runs.data.all_transitions import episodes_for
 from resetfree.runs.data.dataset import GivenData, check_fit, taught
 from resetfree.runs.data.logs import episodes_of, matched, unused
@@ -37,15 +37,18 @@ MINARI = "minari:"  # what the name of a dataset of Minari begins with
 SOURCE = f"a file, a run, a table with named columns, {ROLLOUT}"
 
 
-def gather(data: Any, problem: Problem, *more: Run) -> GivenData:
+def gather(data: Any, problem: Problem, *more: Run, demonstrations: Any = None) -> GivenData:
     """The data for a run on a problem: one source, or a list of them; raises InvalidInput.
 
     Rewards that have no known range are learned to be in the range of the data.  more: runs whose data come after.
+    demonstrations: data whose behaviour is to be improved on, which come before.
     """
-    sources = [*_sources(data), *more]
+    first = _sources(demonstrations, "demonstrations")
+    sources = [*first, *_sources(data), *more]
     if not sources:
         raise InvalidInput(f"The 'data' of learn must be {SOURCE}, or a list of those. Got an empty list instead.")
-    found = [one for source in sources for one in _episodes(source, problem)]
+    parts = [[one for source in some for one in _episodes(source, problem)] for some in (first, sources[len(first) :])]
+    found = [one for part in parts for one in part]
     if sum(len(one.actions) for one in found) > MOST_STEPS:
         raise InvalidInput(f"The 'data' of learn must have at most {MOST_STEPS:,} steps.")
     if not found:
@@ -58,13 +61,15 @@ def gather(data: Any, problem: Problem, *more: Run) -> GivenData:
         if units != AS_THEY_ARE:
             words = f"Rewards from {units[0]:g} to {units[1]:g} are scaled to [0, 1], as the data suggest."
             problem.noted.append(Note(0, words))
-    kept = []
-    for one in found:
+    kept, shown = [], 0
+    for i, one in enumerate(found):
         rewards = one.rewards if units == AS_THEY_ARE else np.array([scaled(r, units) for r in one.rewards.tolist()])
         kept += list(_cut(replace(one, rewards=rewards), problem))
+        shown = len(kept) if i < len(parts[0]) else shown
     check_fit(kept, problem)
     numbering = {name: part for name, part in problem.saved().items() if name != "units"} if _numbers(problem) else None
-    return GivenData(kept, [_named(source) for source in sources], units=None if known else units, numbering=numbering)
+    names, units_now = [_named(source) for source in sources], None if known else units
+    return GivenData(kept, names, units=units_now, numbering=numbering, shown=shown)
 
 
 def starting(old: Run, what: str | None, player: Any, fresh: Any) -> Mapping[str, NDArray[Any]] | None:
@@ -91,17 +96,18 @@ def starting(old: Run, what: str | None, player: Any, fresh: Any) -> Mapping[str
     return policy
 
 
-def data_of(
-    data: Any, old: Run | None, what: str | None, problem: Problem, *, player: Any, fresh: Any
-) -> GivenData | None:
-    """All that a run begins with: `data`, and the data or the policy of an old run; None if there is nothing.
+def data_of(source: FromWhat, problem: Problem, *, player: Any, fresh: Any) -> GivenData | None:
+    """All that a run begins with: data, and the data or the policy of an old run; None if there is nothing.
 
     fresh: a fresh state of the player, which is not used again.
     """
-    if data is None and old is None:
+    data, shown, old, what = source.data, source.demonstrations, source.start_from, source.from_what
+    assert old is None or isinstance(old, Run)  # a file is loaded before
+    if not source:
         return None
     more = [] if old is None or what == "policy" else [old]
-    given = GivenData([], []) if data is None and not more else gather(data, problem, *more)
+    nothing = data is None and shown is None and not more
+    given = GivenData([], []) if nothing else gather(data, problem, *more, demonstrations=shown)
     policy = None if old is None else starting(old, what, player, fresh)
     names = [*given.sources, *([] if old is None or what != "policy" else [_named(old)])]
     return replace(given, policy=policy, sources=names)
@@ -126,12 +132,12 @@ def _numbers(problem: Problem) -> bool:
     return problem.n_states is not None and "seen" in problem.saved()
 
 
-def _sources(data: Any) -> list[Any]:
+def _sources(data: Any, called: str = "data") -> list[Any]:
     """The sources that data are made of, which are not yet checked; none if there are no data."""
     if data is None:
         return []
     one = _is_one(data)
-    expect(one or isinstance(data, list | tuple), "'data' of learn", f"be {SOURCE}, or a list of those", data)
+    expect(one or isinstance(data, list | tuple), f"'{called}' of learn", f"be {SOURCE}, or a list of those", data)
     return [data] if one else list(data)
 
 
@@ -237,6 +243,5 @@ def taught_again(setup: Setup, ledger: Ledger, source: FromWhat) -> GivenData | 
 def _loaded(setup: Setup, source: FromWhat) -> GivenData | None:
     """The data of a request as episodes of the problem."""
     problem, primal, old = setup.world.problem, setup.primal, source.start_from
-    assert old is None or isinstance(old, Run)  # a file is loaded before
     fresh = None if old is None else primal.init(problem, setup.spec["episodes"], setup.spec["seed"])
-    return data_of(source.data, old, source.from_what, problem, player=primal, fresh=fresh)
+    return data_of(source, problem, player=primal, fresh=fresh)

@@ -31,6 +31,7 @@ MOST_MACHINES = 10_000
 FLEET: dict[str, _Kinds] = {
     **dict.fromkeys(("machines", "operators"), (int,)),
     **dict.fromkeys(("reset_time", "risk"), (float, int)),
+    "in_steps": (bool,),
 }
 POSITIVE = ("episodes", "horizon", "n_states", "n_actions")
 # Keys that must be equal for a run to be resumed, and their names in messages.

@@ -24,7 +24,7 @@ from resetfree.core.interrupts import SLICE
 from resetfree.game.fleet import Crew, UnderWay
 from resetfree.problems.contract import Episode, Intervention, Note, Problem, State, intervene
 from resetfree.problems.operators import Operator, Request
-from resetfree.problems.world import find_world
+from resetfree.problems.registry import find_world
 
 Arrays = dict[str, NDArray[Any]]
 MOST_DEATHS = 20  # of hosts in a row, without an answer in between, after which the run ends

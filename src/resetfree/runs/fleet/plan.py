@@ -12,7 +12,7 @@ from resetfree.core.settings import expect
 from resetfree.game.fleet import Crew, Fleet, HereCrew
 from resetfree.problems.contract import Problem
 from resetfree.problems.operators import Operator
-from resetfree.problems.world import World, find_world
+from resetfree.problems.registry import World, find_world
 from resetfree.runs.file.spec import MOST_MACHINES
 from resetfree.runs.fleet.crews import InProcesses, InThreads, OnRay
 from resetfree.runs.fleet.schedules import WithPeople
@@ -98,7 +98,8 @@ class FleetPlan:
         """What the spec says of it."""
         n = self.operators if isinstance(self.operators, int) else len(self.operators)
         sizes = {"machines": int(self.machines), "operators": int(n)}
-        return {**sizes, "reset_time": float(self.reset_time), "risk": float(self.risk)}
+        rest = {"reset_time": float(self.reset_time), "risk": float(self.risk), "in_steps": not self.people}
+        return {**sizes, **rest}
 
     def crew(self, world: World) -> Crew:
         """Its machines, where they are requested to be."""

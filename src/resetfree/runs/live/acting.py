@@ -33,8 +33,8 @@ from resetfree.game.loop import Direct, Game, reset_if_due
 from resetfree.problems.contract import Episode, Note, Problem
 from resetfree.problems.operators import Operator
 from resetfree.problems.paced import Deadlines, Holding, rate_for, rollout_at_rate
+from resetfree.problems.registry import World
 from resetfree.problems.stepping import SteppedProblem
-from resetfree.problems.world import World
 from resetfree.runs.file.ledger import Ledger
 from resetfree.runs.file.newfile import STOPPED, Ending
 from resetfree.runs.file.recorded import checked

@@ -22,8 +22,7 @@ from resetfree.problems.blueprint import Blueprint
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.features import Features
 from resetfree.problems.features.scaling import Scaling
-from resetfree.problems.registry import PROBLEMS
-from resetfree.problems.world import find_world
+from resetfree.problems.registry import PROBLEMS, find_world
 from resetfree.runs.live.learner_location import LearnerLocation, RayLearner, is_lowest
 from resetfree.runs.setup import Setup
 

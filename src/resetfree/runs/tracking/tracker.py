@@ -22,8 +22,7 @@ from resetfree.core.system import Closes
 from resetfree.game.contract import Round
 from resetfree.game.loop import Game
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.registry import PROBLEMS
-from resetfree.problems.world import World
+from resetfree.problems.registry import PROBLEMS, World
 from resetfree.runs.file.ledger import read
 from resetfree.runs.file.recorded import COLUMNS, columns_of
 from resetfree.runs.learn import Progress

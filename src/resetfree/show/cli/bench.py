@@ -11,28 +11,22 @@ from rich.text import Text
 from resetfree.core.certificate import plain
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import check_names
-from resetfree.players.method import Method
+from resetfree.players import Method
 from resetfree.show.cli import bench_pages
-from resetfree.show.cli.common import FILE, Documented, as_json, emit, one_argument, stop
+from resetfree.show.cli.common import FILE, as_json, command, emit, one_argument, stop
 from resetfree.show.cli.progress import TrialsDisplay
 from resetfree.show.report import comparison
-from resetfree.studies.engines.runner import StudyStopped
-from resetfree.studies.suites.suite import SUITES, find_suite, methods, split_names
+from resetfree.studies.engines import StudyStopped
+from resetfree.studies.suites import SUITES, find_suite, methods, split_names
 from resetfree.studies.suites.suite_runner import Summary, compare, run_suite
 from resetfree.studies.suites.trials import Results
 
 WIDTH = 128  # characters that a table takes at least
 
 
-@click.command(
-    cls=Documented,
-    examples=[
-        ("a first look, in a minute or two", "resetfree bench smoke --seeds 2"),
-        (
-            "one problem of the full suite, on one core",
-            "resetfree bench full --problems grid-v0 --jobs 1",
-        ),
-    ],
+@command(
+    ("a first look, in a minute or two", "resetfree bench smoke --seeds 2"),
+    ("one problem of the full suite, on one core", "resetfree bench full --problems grid-v0 --jobs 1"),
 )
 @click.argument("suite", type=click.Choice(list(SUITES)))
 @click.option("--out", type=FILE, help="The results file; default: bench/SUITE.jsonl.")

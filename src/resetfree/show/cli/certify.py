@@ -13,30 +13,17 @@ from resetfree.core.certificate import COMPARED, Certificate, failure_probabilit
 from resetfree.core.errors import RunError
 from resetfree.core.readable import counted, number
 from resetfree.problems.continuum import Continuum
-from resetfree.problems.world import parse_options, resolve_model
+from resetfree.problems.registry import parse_options, resolve_model
 from resetfree.runs.file.ledger import write_certificates
 from resetfree.runs.replay_whole import whole_run
-from resetfree.show.cli.common import (
-    FILE,
-    Documented,
-    as_json,
-    emit,
-    finite,
-    one_argument,
-    player_options,
-    problem_argument,
-    settings,
-)
+from resetfree.show.cli import common
 
 
-@click.command(
-    cls=Documented,
-    examples=[
-        ("a problem on which the assumptions hold, with the theorems", "resetfree check grid-v0 --theorems"),
-        ("one on which they fail, and where", "resetfree check footnote-v0"),
-    ],
+@common.command(
+    ("a problem on which the assumptions hold, with the theorems", "resetfree check grid-v0 --theorems"),
+    ("one on which they fail, and where", "resetfree check footnote-v0"),
 )
-@problem_argument
+@common.problem_argument
 @click.option("--theorems", is_flag=True, help="Also check every theorem about the problem itself.")
 @click.option("--strict", is_flag=True, help="Exit with status 1 if anything fails.")
 def check(problem: str, options: Sequence[str], as_json: bool, theorems: bool, strict: bool) -> None:
@@ -46,7 +33,7 @@ def check(problem: str, options: Sequence[str], as_json: bool, theorems: bool, s
     """
     mdp = resolve_model(problem, parse_options(options))
     if theorems or not isinstance(mdp, Continuum):
-        mdp = finite(mdp, problem, "have theorems that can be checked" if theorems else "can be checked")
+        mdp = common.finite(mdp, problem, "have theorems that can be checked" if theorems else "can be checked")
     report = rf.check(mdp)
     claims = rf.certify_problem(mdp) if theorems else []
     holds = bool(report) and all(c.holds for c in claims if c.applies)
@@ -60,7 +47,7 @@ def check(problem: str, options: Sequence[str], as_json: bool, theorems: bool, s
             words = str(claim).split(": ", 1)[1].replace("[", "\\[")
             console.print(f"{marks[claim.holds if claim.applies else None]}  {words}", highlight=False)
 
-    emit(data, as_json, show)
+    common.emit(data, as_json, show)
     if strict and not holds:
         raise click.exceptions.Exit(1)
 
@@ -76,27 +63,24 @@ KINDS = {
 FAILED = {"proved": "bold red", "checked": "bold red", "tuned": "yellow", "identity": "bold red"}
 
 
-@click.command(
-    cls=Documented,
-    examples=[
-        ("the summary, and what fails", "resetfree certify field.rfrun"),
-        (
-            "play the run again, compare every number, and list every claim",
-            "resetfree certify field.rfrun --replay --all",
-        ),
-    ],
+@common.command(
+    ("the summary, and what fails", "resetfree certify field.rfrun"),
+    (
+        "play the run again, compare every number, and list every claim",
+        "resetfree certify field.rfrun --replay --all",
+    ),
 )
-@click.argument("runfile", type=FILE)
+@click.argument("runfile", type=common.FILE)
 @click.option(
     "--problem", help="The problem of the run, if it is not registered here: a Gymnasium id, or module:factory."
 )
-@settings
-@player_options
+@common.settings
+@common.player_options
 @click.option("--replay", is_flag=True, help="Also play the whole run again, and compare every number.")
 @click.option("--strict", is_flag=True, help="Exit with status 1 if a proved claim, a check or an identity fails.")
 @click.option("--all", "show_all", is_flag=True, help="Show every claim, not only those that fail.")
-@as_json
-@one_argument
+@common.as_json
+@common.one_argument
 def certify(given: SimpleNamespace) -> None:
     """Check every claim about a run, and store the certificates.
 
@@ -145,7 +129,7 @@ def certify(given: SimpleNamespace) -> None:
         if why_not is not None:
             console.print(Text(f"The certificates were not stored. {why_not}"))
 
-    emit(data, given.as_json, show)
+    common.emit(data, given.as_json, show)
     if given.strict and failed:
         raise click.exceptions.Exit(1)
 

@@ -16,7 +16,7 @@ from rich.text import Text
 from resetfree.core.errors import InvalidInput, NotCertifiable, ResetFreeError
 from resetfree.players import BASES
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.world import parse_options, resolve_model
+from resetfree.problems.registry import parse_options, resolve_model
 from resetfree.theory.oracle.dynamic_programming import Solution
 
 WIDEST = 100  # columns: longer lines are hard to read
@@ -118,6 +118,13 @@ class DocumentedGroup(Documented, click.Group):
             if rows:
                 with page.section(heading):
                     page.write_dl([(name.ljust(width), summary) for name, summary in rows])
+
+
+def command(
+    *examples: tuple[str, str], to: click.Group | None = None, **options: Any
+) -> Callable[[Callable[..., Any]], click.Command]:
+    """Make a function a command, of the group `to`, with these examples: what each does, and the command."""
+    return (to or click).command(cls=Documented, examples=examples, **options)
 
 
 def show_next(console: Console, commands: Sequence[tuple[str, str]]) -> None:

@@ -16,37 +16,25 @@ from resetfree.core.arguments import is_special
 from resetfree.core.errors import InvalidInput
 from resetfree.core.readable import SMALLEST, counted, number
 from resetfree.problems.contract import Problem
-from resetfree.problems.world import find_world, full_name, parse_options
+from resetfree.problems.registry import find_world, full_name, parse_options
 from resetfree.runs.data.transition_files import write_transitions
 from resetfree.runs.file.ledger import read
 from resetfree.runs.file.newfile import copy_run
 from resetfree.runs.recall import recall
 from resetfree.runs.result import Run
 from resetfree.runs.trusted_options import trusted_options
-from resetfree.show.cli.common import (
-    FILE,
-    Documented,
-    as_json,
-    emit,
-    one_argument,
-    out_option,
-    player_options,
-    settings,
-)
+from resetfree.show.cli import common
 from resetfree.use import DeployedPolicy, Evaluation, continuing_return, read_policy
 from resetfree.use.exporting import describe_file
 
 ZIP = b"PK"  # how a policy file begins
 
 
-@click.command(
-    cls=Documented,
-    examples=[
-        ("a run that was recorded before", "resetfree evaluate field.rfrun --episodes 200"),
-        ("an exported policy, on a problem of your choice", "resetfree evaluate policy.npz CartPole-v1"),
-    ],
+@common.command(
+    ("a run that was recorded before", "resetfree evaluate field.rfrun --episodes 200"),
+    ("an exported policy, on a problem of your choice", "resetfree evaluate policy.npz CartPole-v1"),
 )
-@click.argument("file", metavar="RUNFILE", type=FILE)
+@click.argument("file", metavar="RUNFILE", type=common.FILE)
 @click.argument("problem", required=False)
 @click.option("--episodes", type=click.IntRange(min=1), help="Episodes to play; default: 100.")
 @click.option(
@@ -66,10 +54,10 @@ ZIP = b"PK"  # how a policy file begins
 @click.option(
     "--stochastic", is_flag=True, help="Draw actions at random as learned, instead of always the most probable one."
 )
-@settings
-@player_options
-@as_json
-@one_argument
+@common.settings
+@common.player_options
+@common.as_json
+@common.one_argument
 def evaluate(given: SimpleNamespace) -> None:
     """Play what was learned, from fresh starts and in one life.
 
@@ -105,7 +93,7 @@ def evaluate(given: SimpleNamespace) -> None:
         if lived is not None:
             console.print(f"while it was learning: {number(lived, 4)} reward per step", highlight=False)
 
-    emit(data, given.as_json, show)
+    common.emit(data, given.as_json, show)
 
 
 def _found(
@@ -176,19 +164,16 @@ def _floor(end: float) -> float:
     return 0.0 if 0 < end < SMALLEST else end
 
 
-@click.command(
-    cls=Documented,
-    examples=[
-        ("a policy for a controller without Python", "resetfree export field.rfrun -o policy.c"),
-        ("for a run of your own environment", "resetfree export pump.rfrun plant:Pump"),
-    ],
+@common.command(
+    ("a policy for a controller without Python", "resetfree export field.rfrun -o policy.c"),
+    ("for a run of your own environment", "resetfree export pump.rfrun plant:Pump"),
 )
-@click.argument("runfile", type=FILE)
+@click.argument("runfile", type=common.FILE)
 @click.argument("problem", required=False)
-@out_option("policy.npz", "The file; an older policy")
-@settings
-@player_options
-@as_json
+@common.out_option("policy.npz", "The file; an older policy")
+@common.settings
+@common.player_options
+@common.as_json
 def export(
     runfile: Path,
     problem: str | None,
@@ -211,20 +196,17 @@ def export(
         sizes = ", ".join(f"{name} {tuple(shape)}" for name, shape in arrays.items())
         console.print(Text(f"{path}: {kind}, {sizes}"), soft_wrap=True)
 
-    emit(data, as_json, show)
+    common.emit(data, as_json, show)
 
 
-@click.command(
+@common.command(
+    ("for NumPy", "resetfree transitions field.rfrun -o steps.npz"),
+    ("for pandas, Polars or DuckDB", "resetfree transitions field.rfrun -o steps.parquet"),
     name="transitions",
-    cls=Documented,
-    examples=[
-        ("for NumPy", "resetfree transitions field.rfrun -o steps.npz"),
-        ("for pandas, Polars or DuckDB", "resetfree transitions field.rfrun -o steps.parquet"),
-    ],
 )
-@click.argument("runfile", type=FILE)
-@out_option("data.npz", "The file, .npz, .parquet (extra sweep) or .minari; an older file of transitions")
-@as_json
+@click.argument("runfile", type=common.FILE)
+@common.out_option("data.npz", "The file, .npz, .parquet (extra sweep) or .minari; an older file of transitions")
+@common.as_json
 def export_transitions(runfile: Path, out: Path, as_json: bool) -> None:
     """Write every step of a run to one file, for other programs.
 
@@ -245,20 +227,17 @@ def export_transitions(runfile: Path, out: Path, as_json: bool) -> None:
         words = f"{out}: {data['transitions']:,} transitions of {episodes:,} episodes, {resets:,} of them reset"
         console.print(Text(words), soft_wrap=True)
 
-    emit(data, as_json, show)
+    common.emit(data, as_json, show)
 
 
-@click.command(
+@common.command(
+    ("keep a copy while it is written", "resetfree copy field.rfrun backup.rfrun"),
+    ("say how much was copied, for a script", "resetfree copy field.rfrun backup.rfrun --json"),
     name="copy",
-    cls=Documented,
-    examples=[
-        ("keep a copy while it is written", "resetfree copy field.rfrun backup.rfrun"),
-        ("say how much was copied, for a script", "resetfree copy field.rfrun backup.rfrun --json"),
-    ],
 )
-@click.argument("runfile", type=FILE)
-@click.argument("copy", type=FILE)
-@as_json
+@click.argument("runfile", type=common.FILE)
+@click.argument("copy", type=common.FILE)
+@common.as_json
 def copy(runfile: Path, copy: Path, as_json: bool) -> None:
     """Copy a run file, also while the run is being written.
 
@@ -271,4 +250,4 @@ def copy(runfile: Path, copy: Path, as_json: bool) -> None:
     def show(console: Console) -> None:
         console.print(Text(f"{copy}: {episodes:,} episodes of '{runfile}', {data['bytes']:,} bytes"), soft_wrap=True)
 
-    emit(data, as_json, show)
+    common.emit(data, as_json, show)

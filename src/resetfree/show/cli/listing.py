@@ -14,10 +14,9 @@ from resetfree.players import BASES, PLAYERS, discover, settings
 from resetfree.problems import features
 from resetfree.problems.blueprint import describe
 from resetfree.problems.operators import CHANNELS
-from resetfree.problems.registry import PROBLEMS
-from resetfree.problems.world import FAMILIES
-from resetfree.show.cli.common import Documented, as_json, emit
-from resetfree.studies.suites.suite import METHODS, SUITES, methods
+from resetfree.problems.registry import FAMILIES, PROBLEMS
+from resetfree.show.cli.common import as_json, command, emit
+from resetfree.studies.suites import METHODS, SUITES, methods
 
 SIZES = ("states", "actions", "horizon", "reset_states")
 HEADINGS = {
@@ -31,13 +30,10 @@ HEADINGS = {
 }
 
 
-@click.command(
+@command(
+    ("all problems, with their options", "resetfree list problems"),
+    ("all players, with their settings", "resetfree list players"),
     name="list",
-    cls=Documented,
-    examples=[
-        ("all problems, with their options", "resetfree list problems"),
-        ("all players, with their settings", "resetfree list players"),
-    ],
 )
 @click.argument("kind", metavar="[KIND]", type=click.Choice(list(HEADINGS)), default="problems")
 @as_json

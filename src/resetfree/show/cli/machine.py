@@ -13,24 +13,20 @@ import click
 from rich.console import Console
 
 from resetfree.core.settings import Range, check
-from resetfree.problems.machines.served import MACHINES, switch_on
-from resetfree.problems.operators.lever import LeverKey
-from resetfree.problems.remote.serving import Serving
-from resetfree.problems.remote.station import Faults, Station
-from resetfree.problems.remote.wires import BAUD, UdpPort, open_line
-from resetfree.show.cli.common import FILE, Documented, as_json, emit, one_argument
+from resetfree.problems.machines import MACHINES, switch_on
+from resetfree.problems.remote import Serving, Station
+from resetfree.problems.remote.faults import Faults
+from resetfree.problems.remote.wires import BAUD, LeverKey, UdpPort, open_line
+from resetfree.show.cli.common import FILE, as_json, command, emit, one_argument
 
 SHARE, MILLISECONDS = click.FloatRange(0.0, 1.0), click.FloatRange(0.0, 60_000.0)
 YEAR = 366 * 86_400.0  # seconds
 RATE = click.FloatRange(0.01, 2_000.0)
 
 
-@click.command(
-    cls=Documented,
-    examples=[
-        ("a pole on a cart, on any free port", "resetfree machine cartpole"),
-        ("with a poor network, for one minute", "resetfree machine cartpole --loss 0.05 --delay-ms 20 --seconds 60"),
-    ],
+@command(
+    ("a pole on a cart, on any free port", "resetfree machine cartpole"),
+    ("with a poor network, for one minute", "resetfree machine cartpole --loss 0.05 --delay-ms 20 --seconds 60"),
 )
 @click.argument("name", metavar="MACHINE", type=click.Choice(list(MACHINES)))
 @click.option("--port", type=click.IntRange(0, 65_535), default=0, help="Port on loopback; default: any free one.")

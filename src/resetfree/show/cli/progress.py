@@ -27,7 +27,7 @@ from resetfree.problems.operators import Answer, Operator, Request
 from resetfree.runs.file.ledger import read, read_spec_of
 from resetfree.runs.foresight import meant
 from resetfree.runs.result import Run
-from resetfree.studies.engines.runner import Count
+from resetfree.studies.engines import Count
 from resetfree.theory.certificates.anytime import SHOWN, resets_upper
 from resetfree.theory.certificates.record import UNKNOWN
 

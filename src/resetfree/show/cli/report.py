@@ -13,22 +13,19 @@ from rich.text import Text
 
 import resetfree as rf
 from resetfree.core.readable import counted
-from resetfree.core.web_guard import LOOPBACK
-from resetfree.problems.world import parse_options
-from resetfree.show.cli.common import FILE, FOLDER, Documented, as_json, emit, out_option, settings
+from resetfree.core.web import LOOPBACK
+from resetfree.problems.registry import parse_options
+from resetfree.show.cli.common import FILE, FOLDER, as_json, command, emit, out_option, settings
+from resetfree.show.report import write_report
 from resetfree.show.report.film_files import MOST_BYTES, MOST_FRAMES, MOST_RESETS
 from resetfree.show.report.filming import film_run, titles_in_words
-from resetfree.show.report.html import write_report
-from resetfree.show.report.pictures_of_runs import SIDE
+from resetfree.show.report.pictures import SIDE
 from resetfree.show.studio import serve
 
 
-@click.command(
-    cls=Documented,
-    examples=[
-        ("one run on one page", "resetfree report field.rfrun"),
-        ("many runs, and every figure as a file", "resetfree report runs/*.rfrun -o all.html --figures figures"),
-    ],
+@command(
+    ("one run on one page", "resetfree report field.rfrun"),
+    ("many runs, and every figure as a file", "resetfree report runs/*.rfrun -o all.html --figures figures"),
 )
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=FILE)
 @out_option("report.html", "The page; an older report")
@@ -79,12 +76,9 @@ def report(
 BOUNDS = f"at most {MOST_FRAMES} frames of {SIDE} pixels and {MOST_BYTES / 1e6:g} MB"
 
 
-@click.command(
-    cls=Documented,
-    examples=[
-        ("a run on a grid", "resetfree watch field.rfrun -o field.gif"),
-        ("a run in an environment, which you name yourself", "resetfree watch pole.rfrun CartPole-v1 -o pole.gif"),
-    ],
+@command(
+    ("a run on a grid", "resetfree watch field.rfrun -o field.gif"),
+    ("a run in an environment, which you name yourself", "resetfree watch pole.rfrun CartPole-v1 -o pole.gif"),
     epilog=f"A film has {BOUNDS}, and shows at most {MOST_RESETS} resets.",
 )
 @click.argument("runfile", type=FILE)
@@ -122,12 +116,9 @@ def watch(runfile: Path, problem: str | None, out: Path, options: Sequence[str],
     emit(data, as_json, show)
 
 
-@click.command(
-    cls=Documented,
-    examples=[
-        ("open the page in a browser", "resetfree studio"),
-        ("on a machine without a screen", "resetfree studio --no-browser --port 8000"),
-    ],
+@command(
+    ("open the page in a browser", "resetfree studio"),
+    ("on a machine without a screen", "resetfree studio --no-browser --port 8000"),
 )
 @click.option(
     "--folder",

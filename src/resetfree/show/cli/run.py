@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import click
 from click.core import ParameterSource
@@ -18,11 +18,10 @@ from click.core import ParameterSource
 import resetfree as rf
 from resetfree.core.errors import EnvironmentFailed, InvalidInput, OperatorTimeout, RunError
 from resetfree.game.loop import FEEDBACK
-from resetfree.players import BASES, discover, player_class
+from resetfree.players import BASES, discover, partner_of, player_class
 from resetfree.players import settings as defaults_of
-from resetfree.players.method import partner_of
 from resetfree.problems.operators import CHANNELS, OperatorReset
-from resetfree.problems.world import World, full_name, in_family, is_machine, option_names, parse_options
+from resetfree.problems.registry import World, full_name, in_family, is_machine, option_names, parse_options
 from resetfree.runs.file.ledger import read, read_episodes_of, read_spec_of
 from resetfree.runs.learn import fulfil
 from resetfree.runs.live.learner_location import LearnerLocation, RayLearner, is_on_ray
@@ -30,7 +29,7 @@ from resetfree.runs.request import FROM, OPTIONS, RunRequest
 from resetfree.runs.setup import split_settings
 from resetfree.runs.tracking import tracked
 from resetfree.runs.trusted_options import trusted_options
-from resetfree.show.cli.common import FILE, Documented, as_json, emit, tensorboard_option
+from resetfree.show.cli.common import FILE, as_json, command, emit, tensorboard_option
 from resetfree.show.cli.progress import Display
 from resetfree.show.cli.run_summary import show_run, summary
 from resetfree.show.report.filming import MOST_KEPT, filmed
@@ -124,6 +123,12 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "help": "Learn from this first: a run file, a log with named columns (.csv, .parquet, .npz), or minari:NAME. "
         "Can be repeated; see docs/logs.md.",
     },
+    "demonstrations": {
+        "multiple": True,
+        "type": FILE,
+        "default": (),
+        "help": "As --data, a few good episodes, whose behaviour the learner improves on.",
+    },
     "start_from": {
         "named": "--from",
         "type": FILE,
@@ -138,9 +143,13 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 }
 
 
-def _arguments(function: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of `ARGUMENTS`."""
-    for name, how in reversed(ARGUMENTS.items()):
+def options_of(names: Collection[str]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add options of `ARGUMENTS`."""
+    return partial(_with_options, {name: how for name, how in ARGUMENTS.items() if name in names})
+
+
+def _with_options(arguments: Mapping[str, dict[str, Any]], function: Callable[..., None]) -> Callable[..., None]:
+    for name, how in reversed(list(arguments.items())):
         own = {"default": OPTIONS[name][1], **how}
         named = own.pop("named", f"--{name.replace('_', '-')}")
         shown = own["default"] is not None and not own.get("multiple") and not own.get("is_flag")
@@ -148,23 +157,20 @@ def _arguments(function: Callable[..., None]) -> Callable[..., None]:
     return function
 
 
-@click.command(
-    cls=Documented,
-    examples=[
-        ("learn to balance a pole", "resetfree run CartPole-v1 --episodes 400 --out pole.rfrun"),
-        ("continue it later, or after Ctrl-C", "resetfree run CartPole-v1 --out pole.rfrun --resume --episodes 800"),
-    ],
+@command(
+    ("learn to balance a pole", "resetfree run CartPole-v1 --episodes 400 --out pole.rfrun"),
+    ("continue it later, or after Ctrl-C", "resetfree run CartPole-v1 --out pole.rfrun --resume --episodes 800"),
     groups={
         "What is learned": ["--episodes", "--seed", "--set", "--primal", "--dual", "--feedback", "--bound"],
         "The run file": ["--out", "--resume", "--overwrite", "--json", "--verbose", "--film", "--tensorboard"],
         "When it ends": ["--max-resets", "--steps", "--seconds"],
         "Who resets it": ["--operator", "--operator-deadline", "--ask"],
-        "What it begins with": ["--controller", "--explore", "--data", "--from", "--from-what"],
+        "What it begins with": ["--controller", "--explore", "--data", "--demonstrations", "--from", "--from-what"],
         "Machines that do not wait": ["--rate", "--delay", "--max-staleness", "--learner"],
     },
 )
 @click.argument("problem")
-@_arguments
+@options_of(ARGUMENTS)
 @click.option("--operator-deadline", type=float, metavar="SECONDS", help="How long to wait for the operator.")
 @tensorboard_option
 @as_json
@@ -182,7 +188,7 @@ def run(context: click.Context, /, problem: str, **words: Any) -> None:
     Ctrl-C stops after the current episode and saves the run; --resume continues it bit for bit.
     """
     silent = [name for name in words if context.get_parameter_source(name) is ParameterSource.DEFAULT]
-    command = _Command.of(full_name(problem), words, silent)
+    command = RunCommand.of(full_name(problem), words, silent)
     try:
         done = command.play()
     except rf.Stopped as stopped:
@@ -205,7 +211,7 @@ def run(context: click.Context, /, problem: str, **words: Any) -> None:
 
 
 @dataclass(frozen=True)
-class _Command:
+class RunCommand:
     """A command line: its request, its operator, and its words for the command that continues it."""
 
     request: RunRequest
@@ -213,10 +219,11 @@ class _Command:
     words: Mapping[str, Any]
 
     @classmethod
-    def of(cls, problem: str, words: Mapping[str, Any], silent: Sequence[str]) -> _Command:
+    def of(cls, problem: str, words: Mapping[str, Any], silent: Sequence[str]) -> Self:
         """The command of parsed words.  silent: the names of those that were not given."""
         place, pairs = _place_of(words["learner"], words["settings"])
-        own: dict[str, Any] = {"learner": place, "rate": _hertz(words["rate"]), "data": list(words["data"]) or None}
+        own: dict[str, Any] = {"learner": place, "rate": _hertz(words["rate"])}
+        own |= {name: list(words[name]) or None for name in ("data", "demonstrations")}
         own |= {"path": words["path"] or _default_file(problem, words), "settings": None, "operator": None}
         file, resume = own["path"], words["resume"]
         operator = _find_operator(words["operator"], words["operator_deadline"], file)

@@ -18,17 +18,16 @@ from resetfree.core.certificate import plain
 from resetfree.core.errors import AssumptionViolated, NotCertifiable, ResetFreeError
 from resetfree.core.readable import counted, duration, number
 from resetfree.game.capabilities import PlansAhead
-from resetfree.problems.registry import PROBLEMS
-from resetfree.problems.world import full_name
+from resetfree.problems.registry import PROBLEMS, full_name
 from resetfree.runs.display import own_rewards
 from resetfree.runs.foresight import Foresight
 from resetfree.runs.result import Run
 from resetfree.show.cli.common import show_next
 from resetfree.show.cli.progress import Tally
 from resetfree.show.report.filming import beside, can_be_filmed
-from resetfree.show.report.html.html_tables import data_words
+from resetfree.show.report.html_tables import data_words
 from resetfree.theory.certificates.record import ROLES, past_plan
-from resetfree.theory.comparators import LATE, Possible, in_words, possible
+from resetfree.theory.regret import LATE, Possible, in_words, possible
 
 RECENT = 12  # stretches that are used: earlier ones say little about the current policy
 LEAST = 4  # fewer give no warning
@@ -75,6 +74,7 @@ def past_horizon(columns: Mapping[str, NDArray[Any]], planning: int) -> str | No
 
 
 MEANS = ("with_reset", "without_reset")  # of what was predicted
+KNOWN = "known beforehand: "  # what such a decision begins with; they come first
 DECISIONS = 5  # latest decisions of the primal player that are shown
 NOTES = 5  # latest notes about the problem that are shown
 NO_GUARANTEE = "no guarantee"
@@ -225,7 +225,10 @@ def _rows(run: Run, data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         statement, verdict = data["statements"][role], _verdict(data, role)
         if verdict != NO_GUARANTEE:
             yield "guarantee", f"{role}: {verdict}: {statement['why']}"
-    for i, one in enumerate(data["decisions"][-DECISIONS:]):
+    known = [one["what"] for one in data["decisions"] if one["what"].startswith(KNOWN)]
+    if known:
+        yield "assumed", "; ".join(one.removeprefix(KNOWN) for one in known)
+    for i, one in enumerate(data["decisions"][len(known) :][-DECISIONS:]):
         yield "" if i else "decided", f"after episode {one['k']}: {one['what']}"
     if data["warning"]:
         yield "note", data["warning"]
@@ -339,16 +342,7 @@ def summary(run: Run, max_resets: int | None = None) -> dict[str, Any]:
     most = run.statements["primal"].get("most_resets")
     waited = sum(one.seconds for one in run.interventions)
     length, lately, bound = tally.recent
-    regret: float | None = None
-    resets: float | None = None
-    best = Possible(None, None)
-    try:
-        best = possible(run.solution, run.columns["s1"])
-        regret, resets = float(run.regret[-1]), float(run.resets[-1])
-    except NotCertifiable:
-        pass
-    except AssumptionViolated:  # a start without a reset-free policy: regret is undefined, resets are not
-        resets = float(run.resets[-1])
+    best, regret, resets = _exact(run)
     result: dict[str, Any] = plain(
         {
             **{key: spec[key] for key in ("problem", "problem_options", "horizon", "seed", "feedback")},
@@ -395,6 +389,18 @@ def summary(run: Run, max_resets: int | None = None) -> dict[str, Any]:
         }
     )
     return result
+
+
+def _exact(run: Run) -> tuple[Possible, float | None, float | None]:
+    """What is possible without a reset, the regret and the expected resets; None for those that are not defined."""
+    best = Possible(None, None)
+    try:
+        best = possible(run.solution, run.columns["s1"])
+        return best, float(run.regret[-1]), float(run.resets[-1])
+    except NotCertifiable:
+        return best, None, None
+    except AssumptionViolated:  # a start without a reset-free policy: regret is undefined, resets are not
+        return best, None, float(run.resets[-1])
 
 
 def timing(run: Run) -> dict[str, Any] | None:

@@ -1,4 +1,8 @@
-"""`resetfree solve` and `resetfree limit`: the oracle's answer, and the resets that no learner can promise to avoid."""
+"""Commands on finite models: `solve` (the oracle's answer), `limit` and `nonepisodic`.
+
+`limit` shows the resets that no learner can promise to avoid; `nonepisodic` learns in one unbroken life without
+episodes, with a bound on resets for every path.
+"""
 
 import time
 from collections.abc import Sequence
@@ -8,17 +12,20 @@ from typing import Any
 
 import click
 import numpy as np
+from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput
-from resetfree.core.readable import number
+from resetfree.core.errors import AssumptionViolated, InvalidInput
+from resetfree.core.readable import counted, number
 from resetfree.game.capabilities import Eliminates
 from resetfree.players import discover
-from resetfree.problems.world import parse_options, resolve_model
-from resetfree.show.cli.common import FILE, Documented, emit, finite_model, numbers, problem_argument, solution_json
-from resetfree.show.report.pictures import draw_solution, grid_map, has_map, states_table
+from resetfree.players.nonepisodic import UnbrokenLife, live, optimal_gain
+from resetfree.problems.registry import parse_options, resolve_model
+from resetfree.show.cli.common import FILE, command, emit, finite_model, numbers, problem_argument, solution_json
+from resetfree.show.report.pictures import draw_solution
 from resetfree.theory.oracle.dynamic_programming import Solution
 from resetfree.theory.oracle.fractions import solve_exactly
 from resetfree.theory.oracle.linear_program import best_value, least_multiplier
@@ -26,12 +33,9 @@ from resetfree.theory.oracle.linear_program import best_value, least_multiplier
 MULTIPLIER_BUDGET = 2e9  # row entries: about half a minute of Newton passes on one core
 
 
-@click.command(
-    cls=Documented,
-    examples=[
-        ("the map of the default grid: safe actions, values, multipliers", "resetfree solve grid-v0"),
-        ("a larger one, drawn to a picture", "resetfree solve pits-v0 --set n=7 --picture field.png"),
-    ],
+@command(
+    ("the map of the default grid: safe actions, values, multipliers", "resetfree solve grid-v0"),
+    ("a larger one, drawn to a picture", "resetfree solve pits-v0 --set n=7 --picture field.png"),
 )
 @problem_argument
 @click.option(
@@ -179,12 +183,9 @@ class ShownLimit:
     realised: dict[str, int]  # by player that eliminates
 
 
-@click.command(
-    cls=Documented,
-    examples=[
-        ("how few resets can be promised for all problems of the sizes of the default grid", "resetfree limit grid-v0"),
-        ("only the numbers, without running a player", "resetfree limit doors-v0 --no-run"),
-    ],
+@command(
+    ("how few resets can be promised for all problems of the sizes of the default grid", "resetfree limit grid-v0"),
+    ("only the numbers, without running a player", "resetfree limit doors-v0 --no-run"),
 )
 @problem_argument
 @click.option("--episodes", type=click.IntRange(1), default=1000, show_default=True, help="K, also of the runs.")
@@ -257,3 +258,130 @@ def _show(console: Console, shown: ShownLimit) -> None:
         line(resets, f"happened to {name} in {episodes}")
     console.print(f"[bold]{shown.problem}[/] {shown.mdp}", highlight=False)
     console.print(table, highlight=False)
+
+
+@command(
+    ("20,000 steps on the default grid", "resetfree nonepisodic grid-v0"),
+    ("with the width for which the bound is proved", "resetfree nonepisodic grid-v0 --width theory --steps 50000"),
+)
+@problem_argument
+@click.option("--steps", type=int, default=20_000, show_default=True, help="Steps to live.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of all random numbers.")
+@click.option(
+    "--width",
+    default="tuned",
+    show_default=True,
+    help="Of the confidence intervals: tuned, or theory (proved, and wider).",
+)
+@click.option("--scale", type=float, default=0.02, show_default=True, help="Factor on the tuned width.")
+def nonepisodic(
+    problem: str, options: Sequence[str], as_json: bool, steps: int, seed: int, width: Any, scale: float
+) -> None:
+    """Learn in one unbroken life, without episodes.
+
+    It is reset only when it enters a reset state, and no path has more resets than the bound that is shown.
+    """
+    began = time.perf_counter()
+    mdp = finite_model(problem, options, "have a life without episodes")
+    life = live(mdp, steps, seed=seed, width=width, scale=scale)
+    best, why = _best(life)
+    reward, average = float(life.rewards.sum()), float(life.rewards.mean())
+    data: dict[str, Any] = {"problem": problem, "steps": steps, "seed": seed, "width": width}
+    data |= {
+        "constants": life.constants,
+        "resets": life.resets,
+        "most_resets": life.bound,
+        "safe_states": int(life.safe.sum()),
+    }
+    data |= {"reward": reward, "average_reward": average, "best_average_reward": best}
+    data |= {"regret": None if best is None else float(life.regret[-1]), "epochs": life.epochs}
+    data["seconds"] = time.perf_counter() - began
+
+    def show(console: Console) -> None:
+        console.print(f"[bold]{problem}[/] {mdp}, {steps:,} steps without episodes", highlight=False)
+        console.print(f"{counted(life.resets, 'reset')}; at most {life.bound:,} on any path", highlight=False)
+        console.print(f"average reward {data['average_reward']:.4f}; {why}", highlight=False)
+        if best is not None:
+            console.print(f"regret {data['regret']:.1f}", highlight=False)
+
+    emit(data, as_json, show)
+
+
+def _best(life: UnbrokenLife) -> tuple[float | None, str]:
+    """g*, or None with the reason."""
+    try:
+        best = optimal_gain(life.mdp).value
+    except AssumptionViolated as error:
+        return None, f"the best one is not known: {error}"
+    return best, f"the best without resets is {best:.4f}"
+
+
+ARROWS = {"up": "↑", "down": "↓", "left": "←", "right": "→", "stay": "•"}
+MAX_MAP = 12  # rows or columns of a map that still fit a terminal
+
+
+def has_map(solution: Solution) -> bool:
+    """Whether the problem is a grid small enough to be drawn in a terminal."""
+    layout = solution.mdp.layout
+    return layout is not None and max(layout.n_rows, layout.n_cols) <= MAX_MAP
+
+
+def grid_map(solution: Solution) -> Table:
+    """One cell per state: best reset-free action, V*, lambda_hat; pits and states that cannot be saved are marked."""
+    mdp, layout = solution.mdp, solution.mdp.layout
+    assert layout is not None  # callers check has_map first
+    table = Table(box=box.SQUARE, show_header=False, show_lines=True, padding=(0, 1))
+    for _ in range(layout.n_cols):
+        table.add_column(justify="center", min_width=8)
+    state_of = {int(cell): s for s, cell in enumerate(layout.cell)}
+    for row in range(layout.n_rows):
+        cells = [state_of.get(row * layout.n_cols + col) for col in range(layout.n_cols)]
+        table.add_row(*(Text("█", style="dim") if s is None else _cell(solution, s) for s in cells))
+    table.caption = f"action at step 1 of {mdp.horizon}, V* = best reset-free value, λ̂ = smallest optimal multiplier"
+    return table
+
+
+def _cell(solution: Solution, s: int) -> Text:
+    mdp = solution.mdp
+    if mdp.reset[s]:
+        return Text("reset\n✗\n", style="bold white on red")
+    if not solution.feasible[s]:
+        return Text(f"unsafe\nP(reset)\n≥ {number(solution.cost[s])}", style="black on yellow")
+    name = mdp.action_names[int(solution.policy[0, s])]
+    safe = int(solution.safe.actions(1)[s].sum())
+    style = "bold green" if safe == mdp.n_actions else "green"
+    return Text.assemble(
+        (f"{ARROWS.get(name, name)}  ", style),
+        (f"{safe}/{mdp.n_actions} safe\n", "dim"),
+        f"V* {solution.value[s]:.3f}\n",
+        (f"λ̂ {_number(solution.lambda_hat[s], 5)}", "cyan"),
+    )
+
+
+def states_table(solution: Solution, with_multipliers: bool, limit: int = 40) -> Table:
+    """Every state (up to `limit`): feasible or not, V*, first action, safe actions, multipliers."""
+    mdp, safe = solution.mdp, solution.safe.actions(1)
+    table = Table(box=box.SIMPLE_HEAD)
+    for title in ("state", "feasible", "V*", "first action", "safe first actions", "λ̂", "λ*"):
+        table.add_column(title, justify="right" if title in ("V*", "λ̂", "λ*") else "left")
+    for s in range(min(limit, mdp.n_states)):
+        if mdp.reset[s]:
+            table.add_row(mdp.state_names[s], "reset state", *[""] * 5, style="red")
+            continue
+        if not solution.feasible[s]:
+            least = f"no: P(reset) >= {number(solution.cost[s], 4)}"
+            table.add_row(mdp.state_names[s], least, *[""] * 5, style="yellow")
+            continue
+        names = [mdp.action_names[a] for a in np.flatnonzero(safe[s])]
+        lam = solution.lambda_hat[s] if with_multipliers else np.nan
+        first = mdp.action_names[int(solution.policy[0, s])]
+        safe_names = "all" if len(names) == mdp.n_actions else " ".join(names)
+        numbers = [number(solution.value[s], 6), first, safe_names, _number(lam), _number(lam + 1)]
+        table.add_row(mdp.state_names[s], "yes", *numbers)
+    if mdp.n_states > limit:
+        table.caption = f"{mdp.n_states - limit} more states; --json has them all"
+    return table
+
+
+def _number(x: float, digits: int = 7) -> str:
+    return "–" if np.isnan(x) else f"{x:.{digits}g}"

@@ -1,39 +1,178 @@
 """`resetfree sweep`: problems x players x settings x seeds from a TOML file, on processes, Ray or an accelerator."""
 
+import json
 import shlex
 import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
-from resetfree.show.cli.common import (
-    FILE,
-    FOLDER,
-    Documented,
-    DocumentedGroup,
-    F,
-    as_json,
-    emit,
-    show_next,
-    stop,
-    tensorboard_option,
-)
+from resetfree.core.readable import low_to_high, number
+from resetfree.show.cli import common
+from resetfree.show.cli.common import FILE, FOLDER, as_json, emit, show_next
 from resetfree.show.cli.progress import TrialsDisplay
-from resetfree.show.cli.sweep_report import NOTE, Problems, draw, read_summary, tables, write_markdown
-from resetfree.studies.engines.runner import Count, StudyStopped
+from resetfree.show.report.style import line, look, round_number, save
+from resetfree.studies.engines import Count, StudyStopped
 from resetfree.studies.engines.sweep_runner import ENGINES, run_sweep, standing
-from resetfree.studies.folder import SweepFolder
 from resetfree.studies.gathering import Gathered, arrow, gather
 from resetfree.studies.plan import SweepPlan, check_plan, parse_plan, read_plan
+from resetfree.studies.trial import SweepFolder, with_settings, write_text
+
+SHOWN = ("resets", "regret", "realised_resets")  # Regret never without Resets beside it
+HEADINGS = {"resets": "Resets", "regret": "Regret", "realised_resets": "realised resets"}
+MOST_LINES = 12  # of one picture
+PLAYERS = 19  # characters of the column of players, at least: longer names are rare
+NOTE = (
+    "Interquartile mean over seeds [95 % bootstrap interval], and the mean, after the last episode. "
+    "Resets are expected ones and exact, Regret is exact and never clipped; – where there is no oracle."
+)
+
+
+@dataclass(frozen=True)
+class SummaryLine:
+    """A configuration: what it consists of, and the rows of its summary by measure."""
+
+    words: dict[str, Any]
+    rows: dict[str, list[dict[str, Any]]]  # in the order of k
+
+    @property
+    def label(self) -> str:
+        """Players, settings, feedback and episodes, which distinguish it within its problem."""
+        settings = json.loads(self.words["settings"])
+        sides = [with_settings(self.words[role], settings.get(role, {})) for role in ("primal", "dual")]
+        return f"{sides[0]} / {sides[1]}, {self.words['feedback']}, K = {self.words['episodes']}"
+
+    @property
+    def problem(self) -> str:
+        """Its problem with its options."""
+        return with_settings(self.words["problem"], json.loads(self.words["problem_options"]))
+
+    def last(self, measure: str) -> dict[str, Any] | None:
+        """Its statistics after the last episode, None if the measure does not exist."""
+        rows = self.rows.get(measure, [])
+        return rows[-1] if rows and rows[-1]["k"] == self.words["episodes"] else None
+
+
+Problems = Mapping[str, Sequence[SummaryLine]]
+
+
+def read_summary(folder: SweepFolder) -> dict[str, list[SummaryLine]]:
+    """The configurations of a gathered sweep by problem."""
+    _, pq = arrow()
+    lines: dict[str, SummaryLine] = {}
+    for row in _rows(pq, folder.summary):
+        words = {key: row[key] for key in ("problem", "problem_options", "primal", "dual", "settings", "feedback")}
+        own = lines.setdefault(row["configuration"], SummaryLine({**words, "episodes": row["episodes"]}, {}))
+        own.rows.setdefault(row["measure"], []).append(row)
+    problems: dict[str, list[SummaryLine]] = {}
+    for one in lines.values():
+        problems.setdefault(one.problem, []).append(one)
+    return problems
+
+
+def write_markdown(folder: SweepFolder, problems: Problems, counts: str, picture: bool) -> None:
+    """report.md: a table per problem."""
+    parts = [f"# Sweep\n\n{counts}\n\n{NOTE}\n"]
+    if picture:
+        parts.append(f"![Resets and Regret over the episodes]({folder.picture.name})\n")
+    for problem, lines in problems.items():
+        head = ["players", "seeds", *(HEADINGS[name] for name in SHOWN)]
+        rows = [head, ["---"] * len(head), *([one.label, *_cells(one)] for one in lines)]
+        table = "\n".join(f"| {' | '.join(cell.replace('|', '¦') for cell in row)} |" for row in rows)
+        parts.append(f"## {problem}\n\n{table}\n")
+    with folder.writing():
+        write_text(folder.report, "\n".join(parts))
+
+
+def tables(problems: Problems, narrow: bool = False) -> Iterator[Table]:
+    """The same tables for the terminal; a narrow one has no room for means and for all that the players share."""
+    for problem, lines in problems.items():
+        shared = _shared(lines) if narrow else ""
+        table = Table(
+            title=f"{problem}{shared}", title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0)
+        )
+        table.add_column("players", overflow="fold", min_width=PLAYERS)
+        table.add_column("seeds", justify="right")
+        for name in SHOWN:
+            table.add_column(HEADINGS[name].removesuffix(" resets") if narrow else HEADINGS[name])
+        for one in lines:
+            table.add_row(one.label.removesuffix(shared), *_cells(one, narrow))
+        yield table
+
+
+def draw(problems: Problems, path: Path) -> Path | None:
+    """Interquartile means with their bands over the episodes, one row of axes per problem; None if there are none."""
+    from matplotlib.figure import Figure  # half a second to import: only when a picture is wanted
+
+    if not problems:
+        return None
+    shown = dict(list(problems.items())[:MOST_LINES])
+    with look():
+        figure = Figure(figsize=(11, 3.2 * len(shown)), layout="constrained")
+        grid = figure.subplots(len(shown), 2, squeeze=False)
+        for row, (problem, lines) in zip(grid, shown.items(), strict=True):
+            for axes, measure in zip(row, _measures(lines), strict=True):
+                for i, one in enumerate(lines[:MOST_LINES]):
+                    points = one.rows.get(measure, [])
+                    k, mean, *band = ([point[key] for point in points] for key in ("k", "iqm", "iqm_low", "iqm_high"))
+                    axes.plot(k, mean, label=one.label, **line(i))
+                    axes.fill_between(k, *band, color=line(i)["color"], alpha=0.2, lw=0)
+                left = len(lines) - MOST_LINES
+                more = f" ({left} more in the table)" if left > 0 else ""
+                unit = "reward" if measure == "regret" else "resets"
+                axes.set(title=f"{problem}: {HEADINGS[measure]}{more}", xlabel="episode", ylabel=unit)
+                if not any(measure in one.rows for one in lines):  # an axis without data has no logarithm
+                    axes.text(0.5, 0.5, "not known: there is no oracle", ha="center", transform=axes.transAxes)
+                    continue
+                axes.set_xscale("log")
+                axes.xaxis.set_major_formatter(round_number)
+                axes.xaxis.set_minor_formatter("")
+            row[0].legend(fontsize=6)
+        return save(figure, path, own=True)
+
+
+def _measures(lines: Sequence[SummaryLine]) -> tuple[str, str]:
+    """The measures to draw: expected resets, or realised ones without an oracle, and regret."""
+    return "resets" if any("resets" in one.rows for one in lines) else "realised_resets", "regret"
+
+
+def _shared(lines: Sequence[SummaryLine]) -> str:
+    """What all labels of a problem end with."""
+    ends = {f", K = {one.words['episodes']}" for one in lines}
+    return ends.pop() if len(ends) == 1 else ""
+
+
+def _cells(one: SummaryLine, narrow: bool = False) -> list[str]:
+    rows = [one.last(measure) for measure in SHOWN]
+    seeds = max((row["n"] for row in rows if row is not None), default=0)
+    return [str(seeds), *(_cell(row, narrow) for row in rows)]
+
+
+def _cell(row: Mapping[str, Any] | None, narrow: bool) -> str:
+    if row is None:
+        return "–"
+    if narrow:
+        return f"{number(row['iqm'])} {low_to_high(row['iqm_low'], row['iqm_high'])}"
+    return f"{number(row['iqm'], 4)} {low_to_high(row['iqm_low'], row['iqm_high'], 4)}, mean {number(row['mean'], 4)}"
+
+
+def _rows(pq: Any, path: Path) -> Iterator[dict[str, Any]]:
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches():
+            yield from batch.to_pylist()
+
 
 WIDTH = 128  # characters that a table takes at least
 FIRST = 5  # trials that --dry-run shows
 
 
-class SweepGroup(DocumentedGroup):
+class SweepGroup(common.DocumentedGroup):
     """`sweep FILE` is `sweep run FILE`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -71,14 +210,14 @@ ENGINE_OPTIONS = (
         type=click.IntRange(1),
         help="Number of processes, of the local engine or of a cluster that is started.",
     ),
-    tensorboard_option,
+    common.tensorboard_option,
     click.option(
         "--time-limit", type=float, metavar="SECONDS", help="Time limit of a trial; one that takes longer fails."
     ),
 )
 
 
-def engine_options(function: F) -> F:
+def engine_options(function: common.F) -> common.F:
     """Add the options that say how trials are played."""
     for option in reversed(ENGINE_OPTIONS):
         function = option(function)
@@ -88,12 +227,10 @@ def engine_options(function: F) -> F:
 strict_option = click.option("--strict", is_flag=True, help="Exit with status 1 if a trial failed.")
 
 
-@sweep.command(
-    cls=Documented,
-    examples=[
-        ("play every trial; the results go to sweeps/study", "resetfree sweep run study.toml"),
-        ("only say what would be played", "resetfree sweep run study.toml --dry-run"),
-    ],
+@common.command(
+    ("play every trial; the results go to sweeps/study", "resetfree sweep run study.toml"),
+    ("only say what would be played", "resetfree sweep run study.toml --dry-run"),
+    to=sweep,
 )
 @click.argument("file", type=FILE)
 @click.option("--out", type=FOLDER, help="Folder of the results; default: sweeps/FILE.")
@@ -117,12 +254,10 @@ def run(file: Path, out: Path | None, update: bool, dry_run: bool, strict: bool,
     _play(plan, folder, engine, strict, as_json)
 
 
-@sweep.command(
-    cls=Documented,
-    examples=[
-        ("how far it is", "resetfree sweep status sweeps/study"),
-        ("the same, for a program", "resetfree sweep status sweeps/study --json"),
-    ],
+@common.command(
+    ("how far it is", "resetfree sweep status sweeps/study"),
+    ("the same, for a program", "resetfree sweep status sweeps/study --json"),
+    to=sweep,
 )
 @click.argument("folder", type=FILE)
 @as_json
@@ -139,12 +274,10 @@ def status(folder: Path, as_json: bool) -> None:
     emit(data, as_json, show)
 
 
-@sweep.command(
-    cls=Documented,
-    examples=[
-        ("play what failed again", "resetfree sweep retry sweeps/study"),
-        ("from the beginning, with more time each", "resetfree sweep retry sweeps/study --afresh --time-limit 600"),
-    ],
+@common.command(
+    ("play what failed again", "resetfree sweep retry sweeps/study"),
+    ("from the beginning, with more time each", "resetfree sweep retry sweeps/study --afresh --time-limit 600"),
+    to=sweep,
 )
 @click.argument("folder", type=FILE)
 @click.option("--afresh", is_flag=True, help="Start failed trials from the beginning, instead of resuming them.")
@@ -164,12 +297,10 @@ def retry(folder: Path, afresh: bool, strict: bool, as_json: bool, **engine: Any
     _play(plan, place, engine, strict, as_json)
 
 
-@sweep.command(
-    cls=Documented,
-    examples=[
-        ("gather what is finished so far", "resetfree sweep report sweeps/study"),
-        ("the same, on one core", "resetfree sweep report sweeps/study --workers 1"),
-    ],
+@common.command(
+    ("gather what is finished so far", "resetfree sweep report sweeps/study"),
+    ("the same, on one core", "resetfree sweep report sweeps/study --workers 1"),
+    to=sweep,
 )
 @click.argument("folder", type=FILE)
 @click.option(
@@ -202,7 +333,7 @@ def _play(plan: SweepPlan, folder: SweepFolder, engine: dict[str, Any], strict: 
         with TrialsDisplay() as display:
             count = run_sweep(plan, folder, **engine, progress=display)
     except StudyStopped as stopped:
-        stop(stopped)
+        common.stop(stopped)
     found = gather(plan, folder, processes=engine["workers"], run_code=True)
     shown = _write_report(folder, found, len(plan.trials))
     data = _numbers(count, folder) | _gathered(found, folder)
@@ -222,10 +353,10 @@ def _play(plan: SweepPlan, folder: SweepFolder, engine: dict[str, Any], strict: 
 
 
 def _describe(plan: SweepPlan, folder: SweepFolder, as_json: bool) -> None:
-    configurations = len(plan.configurations)
+    n = len(plan.configurations)
     data: dict[str, Any] = {
         "trials": len(plan.trials),
-        "configurations": configurations,
+        "configurations": n,
         "repeated": plan.repeated,
         "episodes": sum(trial.episodes for trial in plan.trials),
         "folder": str(folder.path),
@@ -234,9 +365,7 @@ def _describe(plan: SweepPlan, folder: SweepFolder, as_json: bool) -> None:
 
     def show(console: Console) -> None:
         again = f" ({plan.repeated} given twice)" if plan.repeated else ""
-        words = (
-            f"{len(plan.trials):,} trials{again} of {configurations:,} configurations, {data['episodes']:,} episodes"
-        )
+        words = f"{len(plan.trials):,} trials{again} of {n:,} configurations, {data['episodes']:,} episodes"
         console.print(Text(f"{words}, into '{folder.path}'. The first:"), soft_wrap=True)
         for trial in plan.trials[:FIRST]:
             console.print(Text(f"  {trial.id}  {trial}"), soft_wrap=True)

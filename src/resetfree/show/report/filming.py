@@ -26,7 +26,7 @@ from resetfree.core.files import drafted
 from resetfree.problems.contract import Problem
 from resetfree.problems.gym.adapter import GymProblem
 from resetfree.problems.operators import Automatic
-from resetfree.problems.world import World
+from resetfree.problems.registry import World
 from resetfree.runs.file.ledger import read_spec_of
 from resetfree.runs.file.runfile import read_spec, sentences
 from resetfree.runs.result import Run
@@ -40,7 +40,7 @@ from resetfree.show.report.film_files import (
     scenes_of,
     write_film,
 )
-from resetfree.show.report.pictures_of_runs import Picture, draws, pictures_of, prepare_to_render, rendered
+from resetfree.show.report.pictures import Picture, draws, pictures_of, prepare_to_render, rendered
 
 ENDING = ".film"
 INDEX = "film.json"
@@ -313,12 +313,7 @@ def titles_in_words(titles: Sequence[str]) -> str:
 def _made_again(run: Run, scenes: list[FilmScene]) -> list[Frame]:
     pictures = dict(pictures_of(run, {moment for scene in scenes for moment in scene.moments}))
     return [
-        Frame(
-            pictures[k, h],
-            scene.title,
-            f"episode {k:,} · step {h:,}",
-            scene.reset and (k, h) == scene.moments[-1],
-        )
+        Frame(pictures[k, h], scene.title, f"episode {k:,} · step {h:,}", scene.reset and (k, h) == scene.moments[-1])
         for scene in scenes
         for k, h in scene.moments
     ]

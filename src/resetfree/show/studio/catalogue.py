@@ -22,19 +22,16 @@ from resetfree.core.settings import (
     plain_parts,
     record,
 )
-from resetfree.game.auto import choose
-from resetfree.game.capabilities import Suits
+from resetfree.game.capabilities import Suits, choose
 from resetfree.game.loop import FEEDBACK
-from resetfree.players import BASES, discover, make_player, settings
-from resetfree.players.method import ALGORITHM_1
+from resetfree.players import ALGORITHM_1, BASES, discover, make_player, settings
 from resetfree.problems.blueprint import describe
 from resetfree.problems.contract import Problem
 from resetfree.problems.finite.composed import Price
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.safety import safe_sets
-from resetfree.problems.registry import HELP, make, problems
-from resetfree.problems.world import find_world
-from resetfree.problems.zoo.fields import SYMBOLS
+from resetfree.problems.registry import HELP, find_world, make, problems
+from resetfree.problems.zoo import SYMBOLS
 from resetfree.show.cli.listing import summary_line
 from resetfree.show.studio import limits
 from resetfree.theory.assumptions import close, feasibility, largest_closed_set, reachable_starts

@@ -16,8 +16,8 @@ from resetfree.runs.file.ledger import read_episodes_of, read_spec_of
 from resetfree.runs.file.runfile import connect, sentences
 from resetfree.show.studio import limits
 from resetfree.show.studio import report_jobs as reporting
-from resetfree.show.studio.background import Children
 from resetfree.show.studio.frames import scene_of
+from resetfree.show.studio.web import Children
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,119}")
 ENDING = ".rfrun"

@@ -1,12 +1,16 @@
 """Runs that are read from their files: finished, interrupted, or being written by another process.
 
-Only new rounds are read. A file is untrusted data: anything that is no valid run file is refused with a sentence.
+Only new rounds are read. A file is untrusted data: anything that is no valid run file is refused with a sentence. A
+reset that such a run requests is answered as described in docs/hardware.md: an address file beside the run file names a
+loopback address and a token. No other address is ever contacted, whatever the file contains.
 """
 
 import base64
+import http.client
 import json
 import math
 import os
+import re
 import stat
 import threading
 import time
@@ -19,25 +23,23 @@ import numpy as np
 
 from resetfree.core.errors import ResetFreeError, RunError
 from resetfree.core.files import is_held
+from resetfree.core.system import NOFOLLOW, NONBLOCK, owned
+from resetfree.core.web import TOKEN
+from resetfree.problems.operators import Request
+from resetfree.problems.operators.channel import sentence
+from resetfree.problems.operators.http import LARGEST
+from resetfree.runs.file import runfile
 from resetfree.runs.file.newfile import read_episodes
 from resetfree.runs.file.recorded import GOALS
-from resetfree.runs.file.runfile import (
-    READ_BATCH,
-    columns_in,
-    connect,
-    damaged,
-    read_checkpoint,
-    read_spec,
-    sentences,
-    start_type,
-)
 from resetfree.runs.stuck import STUCK
 from resetfree.show.report.filming import beside, kept_scenes
 from resetfree.show.studio import limits
 from resetfree.show.studio.files import RunFolder
 from resetfree.show.studio.frames import History, Picture, RunScene, finite, read_past, scene_of
-from resetfree.show.studio.operators import Distant
 
+ADDRESS = re.compile(r"http://127\.0\.0\.1:([1-9][0-9]{0,4})")
+WAIT = 2.0  # seconds for an answer of another process
+FIELDS = {"id": str, "problem": str, "why": str, "detail": str, "asked": str}
 FASTEST = 1e6  # steps per second: a file may say anything
 TIMED = ("based_on", "missed", "lateness", "steps")  # columns that are read of a run that has them
 
@@ -234,18 +236,18 @@ class Followed:
     def _read(self, first: bool) -> None:
         if self._stamp[1] > limits.FILE:
             raise RunError(f"The run file is larger than {limits.FILE:,} bytes: use the command line for it.")
-        with closing(connect(self.path, "ro")) as connection, sentences(self.path):
+        with closing(runfile.connect(self.path, "ro")) as connection, runfile.sentences(self.path):
             if first or self.scene is None:
-                spec = read_spec(connection, self.path)
+                spec = runfile.read_spec(connection, self.path)
                 if len(json.dumps(spec)) > limits.BODY:
                     raise RunError(f"The spec of the run file takes more than {limits.BODY:,} bytes, and is not shown.")
                 self.scene = scene_of(spec)
-                self._timed = set(TIMED) <= set(columns_in(connection))
-                self._has_goals, self._goals = GOALS in columns_in(connection), 0
+                self._timed = set(TIMED) <= set(runfile.columns_in(connection))
+                self._has_goals, self._goals = GOALS in runfile.columns_in(connection), 0
                 self._history = (TimedHistory if self._timed else History)(self.scene)
                 self._picture = Picture(self.scene)
                 self._starts = np.zeros_like(self._picture.visits)  # episodes that began in each state
-                self._finite = start_type(connection) == "INTEGER"
+                self._finite = runfile.start_type(connection) == "INTEGER"
                 self.k, self._checkpoint = 0, -1
             episodes, planned = read_episodes(connection, self.scene.spec, self.path), self.scene.spec["episodes"]
             if episodes != self._episodes:
@@ -260,7 +262,7 @@ class Followed:
                 self.k = self._goals = 0
             columns = ", ".join((COLUMNS, GOALS if self._has_goals else "0", *(TIMED if self._timed else ())))
             cursor = connection.execute(f"SELECT {columns} FROM rounds WHERE k > ? ORDER BY k", (self.k,))
-            while batch := cursor.fetchmany(READ_BATCH):
+            while batch := cursor.fetchmany(runfile.READ_BATCH):
                 for row in batch:
                     self._take(row)
             self.stuck, (self._requested,) = _stuck(connection), connection.execute(REQUESTED).fetchone()
@@ -274,7 +276,7 @@ class Followed:
         good = good and isinstance(steps, int) and 0 <= steps < MOST_STEPS and isinstance(goals, int) and goals >= 0
         good = good and self._clock_fits(k, *clock)
         if not good or (n is not None and not (isinstance(s1, int) and 0 <= s1 < n)):
-            raise damaged(self.path, ValueError(f"its round {self.k + 1} cannot be"))
+            raise runfile.damaged(self.path, ValueError(f"its round {self.k + 1} cannot be"))
         lam, v_r, v_c, v_c_hat, reward = (math.nan if x is None else float(x) for x in numbers)
         self._history.add(
             s1 if n is not None else 0, lam, bool(reset), v_r=v_r, v_c=v_c, v_c_hat=v_c_hat, reward=reward, steps=steps
@@ -299,7 +301,7 @@ class Followed:
         k, size = connection.execute("SELECT max(k), sum(length(arrays)) FROM checkpoints").fetchone()
         if not self._finite or not isinstance(k, int) or k == self._checkpoint or size > limits.CHECKPOINT:
             return
-        found = read_checkpoint(connection, self.path)
+        found = runfile.read_checkpoint(connection, self.path)
         if found is not None and len(self._picture.visits):
             self._picture.visits = self._starts
             arrays = {key: a for key, a in found.arrays.items() if key.startswith("primal.")}
@@ -354,3 +356,60 @@ class Following:
     def answer(self, lane: int, data: dict[str, Any]) -> None:
         """Answer a lane's reset request."""
         self.lanes[lane].answer(data)
+
+
+class Distant:
+    """The operator's endpoint of a run that another process executes."""
+
+    def __init__(self, run_file: Path) -> None:
+        self._file = run_file.with_name(f"{run_file.name}.operator.json")
+
+    def show(self) -> dict[str, Any] | None:
+        """The pending request of that run; None if there is none or the run cannot be reached."""
+        try:
+            status, data = self._call("GET", "/request", None)
+        except RunError:
+            return None
+        if status != 200 or not isinstance(data, dict) or not all(isinstance(data.get(k), FIELDS[k]) for k in FIELDS):
+            return None
+        request = {key: data[key][:4000] for key in FIELDS}
+        return {**request, "sentence": sentence(Request(request["problem"], request["why"], request["detail"]))}
+
+    def reply(self, data: dict[str, Any]) -> None:
+        """Answer the pending request; raises RunError if the answer is refused."""
+        status, response = self._call("POST", "/answer", data)
+        if status != 200:
+            why = response.get("error") if isinstance(response, dict) else None
+            raise RunError(f"The answer was refused: {str(why)[:200]}")
+
+    def _call(self, method: str, path: str, data: Any) -> tuple[int, Any]:
+        port, token = self._address()
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=WAIT)
+        try:
+            body = None if data is None else json.dumps(data)
+            connection.request(method, path, body, {TOKEN: token, "Content-Type": "application/json"})
+            response = connection.getresponse()
+            return response.status, json.loads(response.read(LARGEST))
+        except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
+            raise RunError("The run that requested a reset cannot be reached.") from error
+        finally:
+            connection.close()
+
+    def _address(self) -> tuple[int, str]:
+        """Loopback port and token, from a small plain file that this user owns."""
+        try:
+            handle = os.open(self._file, os.O_RDONLY | NOFOLLOW | NONBLOCK)
+            try:
+                about = os.fstat(handle)
+                if not stat.S_ISREG(about.st_mode) or not owned(about):
+                    raise ValueError("it is not a plain file of this user")
+                data = json.loads(os.read(handle, 4096))
+            finally:
+                os.close(handle)
+            found = ADDRESS.fullmatch(data["url"])
+            token = data["token"]
+            if found is None or not isinstance(token, str) or not token.isascii() or not token.isprintable():
+                raise ValueError("it names no loopback address")
+            return int(found[1]), token
+        except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+            raise RunError("No reset is requested at present.") from error

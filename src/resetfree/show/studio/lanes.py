@@ -6,6 +6,7 @@ The gate implements pause, step, speed and stop. A lane that is stopped is saved
 from __future__ import annotations
 
 import math
+import secrets
 import threading
 import time
 from collections import deque
@@ -14,15 +15,16 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from resetfree.core import state as states
-from resetfree.core.errors import ResetFreeError
+from resetfree.core.errors import ResetFreeError, RunError
 from resetfree.game.contract import Round
 from resetfree.game.loop import Game
+from resetfree.problems.operators import Answer, Request
+from resetfree.problems.operators.channel import accept, as_json, check_reply, sentence
 from resetfree.runs.file.ledger import read, read_episodes_of, read_spec_of
 from resetfree.runs.learn import Stopped, fulfil
 from resetfree.runs.stuck import STUCK, requested_after
 from resetfree.show.studio import limits
 from resetfree.show.studio.frames import History, PastEpisode, Picture, RunScene, read_past, scene_of
-from resetfree.show.studio.operators import Desk
 from resetfree.studies.trial import NamedTrial
 
 WORKS = 0.01  # seconds of learning after which the thread yields to the server and to other lanes
@@ -307,3 +309,50 @@ class _ReportingDesk:
         finally:
             lane.state = "running"
             lane._notify()
+
+
+class Desk:
+    """The operator of a run of this process: a request waits here until it is answered on the page."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._request: dict[str, Any] | None = None
+        self._reply: dict[str, Any] | None = None
+        self._closed = False
+
+    def perform(self, request: Request) -> Answer:
+        """Wait until the reset is performed; closing the desk ends the run as Ctrl-C does."""
+        with self._changed:
+            name = secrets.token_hex(8)
+            self._request = {**as_json(request, name, None), "sentence": sentence(request)}
+            self._reply = None
+            try:
+                while self._reply is None and not self._closed:
+                    self._changed.wait()
+                if self._reply is None:
+                    raise KeyboardInterrupt
+                return accept(self._reply, "operator")
+            finally:
+                self._request = None
+
+    def show(self) -> dict[str, Any] | None:
+        """The pending request, or None."""
+        with self._changed:
+            return None if self._reply is not None else self._request
+
+    def reply(self, data: dict[str, Any]) -> None:
+        """Answer the pending request; raises RunError if there is none or the answer does not fit it."""
+        with self._changed:
+            if self._request is None or self._reply is not None:
+                raise RunError("No reset is requested at present.")
+            try:
+                self._reply = check_reply(data, self._request["id"], must_name=True)
+            except (ValueError, LookupError) as error:
+                raise RunError(str(error.args[0])) from error
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Answer no more requests."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()

@@ -21,10 +21,10 @@ from resetfree.runs.file import runfile
 from resetfree.runs.file.recorded import check_episode
 from resetfree.runs.learn import load
 from resetfree.runs.result import Run
+from resetfree.show.report import write_report
 from resetfree.show.report.film_files import Frame, check_film, spread, write_film
 from resetfree.show.report.filming import Film, film_run
-from resetfree.show.report.html import write_report
-from resetfree.show.report.pictures_of_runs import Picture, drawn_map, with_agent
+from resetfree.show.report.pictures import Picture, drawn_map, with_agent
 from resetfree.show.report.style import BLUE, INK, ORANGE, PIT
 from resetfree.show.studio import limits
 

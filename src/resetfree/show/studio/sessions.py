@@ -18,7 +18,6 @@ from resetfree.players import settings as defaults_of
 from resetfree.problems.registry import make
 from resetfree.runs.file.ledger import read_episodes_of, read_spec_of
 from resetfree.show.studio import limits
-from resetfree.show.studio.background import background
 from resetfree.show.studio.catalogue import (
     BY_HAND,
     DRAWN,
@@ -32,6 +31,7 @@ from resetfree.show.studio.files import SIDES, RunFolder
 from resetfree.show.studio.following import Following
 from resetfree.show.studio.frames import RunScene
 from resetfree.show.studio.lanes import Gate, LaneRequest, Live
+from resetfree.show.studio.web import background
 from resetfree.studies.trial import NamedPlayers, Trial, stored_settings
 
 FIRST_ROUND = 120.0  # seconds to wait for it: kernels may have to be compiled

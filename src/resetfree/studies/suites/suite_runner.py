@@ -15,20 +15,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from resetfree.players.method import Method
-from resetfree.studies.engines.runner import (
-    Count,
-    InProcess,
-    Local,
-    Outcome,
-    Progress,
-    Runner,
-    Stop,
-    outcomes,
-    stoppable,
-)
+from resetfree.players import Method
+from resetfree.studies.engines import Count, InProcess, Local, Outcome, Progress, Runner, Stop, outcomes, stoppable
 from resetfree.studies.statistics import Interval, interval
-from resetfree.studies.suites.suite import Case, Instance, Suite
+from resetfree.studies.suites import Case, Instance, Suite
 from resetfree.studies.suites.trials import (
     Interrupted,
     Measured,

@@ -24,9 +24,9 @@ from resetfree.core.certificate import plain
 from resetfree.core.errors import AssumptionViolated, InvalidInput, NotCertifiable, RunError, one_line
 from resetfree.core.files import WriterLock, drafted
 from resetfree.game.loop import begin, play
-from resetfree.players.method import Setting
+from resetfree.players import Setting
 from resetfree.problems.finite.mdp import FiniteMDP, FiniteProblem
-from resetfree.studies.suites.suite import Instance, instance, methods
+from resetfree.studies.suites import Instance, instance, methods
 from resetfree.studies.trial import LOOK, Trial, with_settings
 from resetfree.theory.assumptions import dual_class
 from resetfree.theory.certificates.anytime import resets_upper

@@ -39,8 +39,6 @@ from resetfree.theory.certificates.record import FLEET, Record, age_claims, as_r
 # Of the groups of claims, those that hold whatever the order of rounds depends on.
 OF_FLEETS = ("what the record says", "the reduction", "resets on every path", "Resets at any time")
 ORDER = "the rounds of a fleet are in an order that depends on what happened in them: a fall ends an episode sooner"
-    "the rounds of a fleet are in an order that depends on what happened in them: an episode that falls is over sooner"
-)
 BEYOND_FLOATS = "a side is not a finite number: multipliers, or sums and squares of them, exceed what a float can hold"
 
 

@@ -12,8 +12,8 @@ import numpy as np
 from resetfree.core.arrays import Floats
 from resetfree.core.certificate import Certificate, Status, beside, over_rounds, resting_on
 from resetfree.game.capabilities import CountsFalls, Eliminates, LearnsRules, Proof
-from resetfree.problems.factors import has_factors
 from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.problems.knowledge import has_factors
 from resetfree.theory.assumptions import feasibility, unsafe_pairs
 from resetfree.theory.certificates import anytime
 from resetfree.theory.certificates.anytime import DELTA, resets_upper
@@ -94,7 +94,8 @@ def _of_fleet(run: Record, claim: str, per_step: bool) -> list[Certificate]:
     news, late = falls_of_fleet(run.columns["based_on"], run.columns["reset"])
     unsafe, data = _pathwise(run.mdp, per_step)[0], began_with(run)
     detail = {"unsafe": unsafe, "under_way": int(late.sum()), "news": int(news.sum())}
-    most, resets, status = float(unsafe + late.sum()), float(run.realised_resets[-1]), "tuned" if data else "proved"
+    most, resets = float(unsafe + late.sum()), float(run.realised_resets[-1])
+    status: Status = "tuned" if data else "proved"
     return [beside(Certificate(claim, resets, most, 0.0, detail=detail, status=status, why=data), most=float(len(run)))]
 
 

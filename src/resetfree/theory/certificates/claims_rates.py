@@ -51,13 +51,13 @@ def rates(run: Record, known: Truth | str, cover: Cover, side: DualSide) -> list
     R_p(pi*) <= P, the primal player's own bound (its `primal_regret_bound` has the formula; if Resets are in it,
     with the bound on them),
     Regret <= P + dual bound against 0, and <= what the primal player bounds it by alone (its V_c is not negative),
-    m Resets <= P + dual bound against a comparator that is m above lambda_hat (lambda*: m = 1; `replay.farther`: more)
+    m Resets <= P + dual bound against a comparator that is m above lambda_hat (lambda*: m = 1; `farther`: more)
     + what the dual's signal adds:
       optimistic  nothing: weighted with the comparator in place of lam, the overestimates are at most P as well;
       exact       nothing;
       realised    sum (lam - comparator)(C_k - V_c), a martingale: see `_with_chance`.
     With probability at least 1 - p, and 1 - p - delta for Resets with realised costs. Resets are bounded in other ways
-    as well (`claims_falls`): by paths alone where no path has many, else the smallest bound counts, and the
+    as well (`claims_paths`): by paths alone where no path has many, else the smallest bound counts, and the
     probabilities with which the bounds fail add up. "vacuous" in the detail:
     a bound is no smaller than what is true of every run: Regret <= K H, Resets <= K.
     """

@@ -112,7 +112,7 @@ def exact_model(mdp: FiniteMDP) -> ExactModel:
                 "Exact fractions need the probability of every possible successor. "
                 f"Got 0.0 in state {mdp.state_names[s]}, action {mdp.action_names[a]} instead."
             )
-        return list(zip(successors.tolist(), _distribution(floats.tolist()), strict=True))
+        return list(zip(successors.tolist(), distribution(floats.tolist()), strict=True))
 
     pairs = [[(s, a) for a in range(mdp.n_actions)] for s in range(mdp.n_states)]
     rows = [[[row(layer, *pair) for pair in of_state] for of_state in pairs] for layer in range(t.n_layers)]
@@ -122,7 +122,8 @@ def exact_model(mdp: FiniteMDP) -> ExactModel:
     )
 
 
-def _distribution(floats: list[float]) -> list[Fraction]:
+def distribution(floats: list[float]) -> list[Fraction]:
+    """The simplest fractions of a row if they sum to one, else its floats divided by their sum."""
     simple = [simplest_fraction(x) for x in floats]
     if sum(simple) == 1:
         return simple
@@ -207,7 +208,7 @@ def best_lagrangian(model: ExactModel, y: Fraction) -> ExactValues:
 
 def exact_policy(mdp: FiniteMDP, policy: ArrayLike) -> list[list[list[Fraction]]]:
     """[H][S][A] a policy in fractions; its rows are read as `exact_model` reads a problem's."""
-    return [[_distribution(row) for row in step] for step in check_policy(policy, mdp).tolist()]
+    return [[distribution(row) for row in step] for step in check_policy(policy, mdp).tolist()]
 
 
 def evaluate_exactly(mdp: FiniteMDP, policy: ArrayLike) -> ExactValues:

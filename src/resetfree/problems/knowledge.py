@@ -1,0 +1,157 @@
+"""What a problem may state of itself besides its steps: factors of its states, and guidance on the way back.
+
+`Factors` are named coordinates of finite states: what a rule about danger may speak of. `Guidance` is for methods that
+bring a system back without a reset: goals, starts, demonstrations.
+
+Legend: S states, F factors; a row of -1 is a state that has none: a reset state, or one that was not observed yet.
+n states of D numbers, G of them its goal.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resetfree.core.arrays import Bools, Floats
+from resetfree.core.errors import InvalidInput
+
+MOST = 10_000_000  # values of a factor that are distinguished
+NONE = -1  # in the rows of states without factors
+
+
+@dataclass(frozen=True)
+class Factor:
+    """One coordinate of a state.
+
+    kind: factors of one kind hold the same sort of thing, and can be equal; "" for a kind of its own.
+    ordered: whether "at most" means something.
+    words: what to call its values, by number; default: the numbers.
+    """
+
+    name: str
+    kind: str = ""
+    ordered: bool = True
+    words: tuple[str, ...] = ()
+
+    def word(self, value: int) -> str:
+        """What to call a value.
+
+        >>> Factor("passenger", words=("red", "in taxi")).word(1), Factor("row").word(3)
+        ('in taxi', '3')
+        """
+        return self.words[value] if 0 <= value < len(self.words) else str(value)
+
+
+@dataclass(eq=False)
+class Factors:
+    """The factors of all states. Rows may be filled in while a problem is played, never changed."""
+
+    parts: tuple[Factor, ...]
+    values: NDArray[np.int64]  # [S, F], not negative; -1 throughout a row without factors
+    actions: tuple[str, ...] = ()  # names of actions
+
+    def action(self, a: int) -> str:
+        """What to call an action."""
+        return self.actions[a] if a < len(self.actions) else f"action {a}"
+
+    def text(self) -> str:
+        """The names of factors and actions, without the values."""
+        return json.dumps({"parts": [[*vars(part).values()] for part in self.parts], "actions": self.actions})
+
+    @classmethod
+    def from_text(cls, text: str, values: NDArray[np.int64], n_states: int) -> Factors:
+        """The other way round; raises InvalidInput for what is none.
+
+        >>> row = Factors((Factor("row", words=("top", "bottom")),), np.array([[0], [1]]))
+        >>> Factors.from_text(row.text(), row.values, 2).parts == row.parts
+        True
+        """
+        try:
+            plain = json.loads(text)
+            parts = tuple(
+                Factor(str(name), str(kind), bool(ordered), tuple(map(str, words)))
+                for name, kind, ordered, words in plain["parts"]
+            )
+            actions = tuple(map(str, plain["actions"]))
+        except (ValueError, TypeError, KeyError, RecursionError):
+            raise InvalidInput("The factors of a checkpoint must be names and values.") from None
+        fits = values.shape == (n_states, len(parts)) and values.max(initial=0) <= MOST
+        if not fits:
+            raise InvalidInput("The factors of a checkpoint must be names and values.")
+        return cls(parts, values, actions)
+
+    @property
+    def known(self) -> int:
+        """The number of states that have factors."""
+        return int(has_factors(self.values).sum()) if self.parts else 0
+
+
+def has_factors(values: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """[S] whether each row of factors is filled in.
+
+    >>> has_factors(np.array([[0, 3], [-1, -1]])).tolist()
+    [True, False]
+    """
+    return np.asarray(values[:, 0] != NONE)
+
+
+def grid_factors(layout: Any, n_states: int, actions: tuple[str, ...] = ()) -> Factors:
+    """Row and column of each state of a `GridLayout`.
+
+    >>> import resetfree as rf
+    >>> rf.make("grid-v0").problem().factors.values[:2].tolist()
+    [[0, 0], [0, 1]]
+    """
+    row, column = np.divmod(np.asarray(layout.cell, dtype=np.int64), layout.n_cols)
+    return Factors((Factor("row"), Factor("column")), np.stack([row, column], axis=1).reshape(n_states, 2), actions)
+
+
+def context_factors(n_states: int, n_contexts: int) -> Factors:
+    """The place within a context, and the context, of each state of a problem with contexts.
+
+    >>> context_factors(4, 2).values.tolist()
+    [[0, 0], [1, 0], [0, 1], [1, 1]]
+    """
+    context, place = np.divmod(np.arange(n_states), n_states // n_contexts)
+    parts = (Factor("place", ordered=False), Factor("task", ordered=False))
+    return Factors(parts, np.stack([place, context], axis=1))
+
+
+class Demonstration(NamedTuple):
+    """What a scripted expert did."""
+
+    states: Floats  # [m + 1, D]
+    actions: Floats  # [m, A]
+    rewards: Floats  # [m]
+
+
+@dataclass(frozen=True, eq=False)
+class Guidance:
+    """What is known of a task besides its steps; none of it is learned from the system.
+
+    A method may put another goal into a state: what `reward` says then is the reward for that goal.
+    """
+
+    goal: slice  # where the goal is in a state
+    goals: Floats  # [n, G] that the task requests
+    starts: Floats  # [m, G] as goals: where the system stands after a reset
+    achieved: Callable[[Floats], Floats]  # [n, G] the goals that states [n, D] have reached
+    reward: Callable[[Floats], Floats]  # [n] of arriving in states [n, D], in [0, 1]
+    home: Callable[[Floats], Floats]  # [n] the reward of arriving where the system starts, in [0, 1]
+    onward: Callable[[Floats], NDArray[np.int64]]  # [n] the task to set next in states [n, D]: among goals, then starts
+    demonstrations: Callable[[int, bool], list[Demonstration]]  # (seed, back): towards goals, or from there to starts
+
+    def with_goal(self, states: Floats, goals: Floats) -> Floats:
+        """[n, D] the states with other goals [G] or [n, G]."""
+        changed = np.array(states, dtype=np.float64)
+        changed[..., self.goal] = goals
+        return changed
+
+    def reached(self, states: Floats, goals: Floats) -> Bools:
+        """[n] whether states [n, D] have reached goals, where the reward is all or nothing."""
+        return np.asarray(self.reward(self.with_goal(states, goals)) >= 1.0)
