@@ -250,7 +250,8 @@ def _guarantee(data: Mapping[str, Any]) -> str:
     parts = [f"{role} {verdict}" for role, verdict in verdicts.items() if verdict != NO_GUARANTEE]
     most = data["statements"]["primal"].get("most_resets")
     if most is not None and verdicts["primal"].startswith("resets guaranteed"):
-        parts[0] = f"at most {counted(int(most), 'reset')} on any path if Assumption 1 holds; regret tuned"
+        more = ", and episodes under way when a fall became known," if "machines" in (data["timing"] or {}) else ""
+        parts[0] = f"at most {counted(int(most), 'reset')}{more} on any path if Assumption 1 holds; regret tuned"
     return "; ".join(parts) or "none: both players are tuned (--verbose says why)"
 
 
@@ -339,7 +340,7 @@ def summary(run: Run, max_resets: int | None = None) -> dict[str, Any]:
     """The result of a run as plain data."""
     spec = run.spec
     tally, foreseen, waits = Tally.of(run.columns), run.foresight, run.pauses
-    most = run.statements["primal"].get("most_resets")
+    most, fleet = run.statements["primal"].get("most_resets"), "machines" in spec.get("timing", {})
     waited = sum(one.seconds for one in run.interventions)
     length, lately, bound = tally.recent
     best, regret, resets = _exact(run)
@@ -382,7 +383,7 @@ def summary(run: Run, max_resets: int | None = None) -> dict[str, Any]:
             "resets_bound": tally.upper,
             "recent": {"episodes": length, "resets": lately, "bound": bound},
             "further_resets_bound": tally.further(run.episodes - len(run)),
-            "most_further_resets": None if most is None else max(most - tally.resets, 0),
+            "most_further_resets": None if most is None or fleet else max(most - tally.resets, 0),
             "mean_steps_between_resets": tally.mean_steps,
             "mean_seconds_between_resets": max(run.seconds - waited, 0.0) / tally.resets if tally.resets else None,
             "run_file": None if run.path is None else str(run.path),
