@@ -45,11 +45,11 @@ def main() -> None:
     parser.add_argument("--primal", default="auto")
     given = parser.parse_args()
     warnings.simplefilter("ignore", Notice)
-    rows = []
+    rows: list[dict[str, Any]] = []
     how = {"operators": given.operators, "reset_time": given.reset_time, "risk": given.risk}
     for seed in range(given.seeds):
         one, many = (
-            rf.learn_fleet(given.problem, given.primal, n=n, episodes=given.episodes, seed=seed, **how)  # type: ignore[arg-type]
+            rf.learn_fleet(given.problem, given.primal, n=n, episodes=given.episodes, seed=seed, **how)
             for n in (1, given.machines)
         )
         target = 0.95 * late(one.columns)

@@ -71,7 +71,7 @@ class Host:
 class Hosts(Crew):
     """A crew of hosts, each with a thread here that waits for its answers.
 
-    problem: of the run, which is told what the machines noticed.
+    problem: of the run, which gets what the machines noticed.
     machines: how many.  hosts: on how many they are.
     operators: the people who perform resets; none: the machines reset themselves.
     """

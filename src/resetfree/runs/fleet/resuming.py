@@ -1,9 +1,11 @@
 """A fleet between two sessions: its rounds since the checkpoint are learned again, and its machines go on."""
 
+from math import inf
+
 from resetfree.game.fleet import Fleet, FleetGame, HereCrew
 from resetfree.runs.file.ledger import Ledger
 from resetfree.runs.file.recorded import FLEET, checked
-from resetfree.runs.fleet.schedules import Recorded, RecordedFleet
+from resetfree.runs.fleet.schedules import Recorded, RecordedFleet, WithPeople
 from resetfree.runs.setup import Setup, rounds_of
 from resetfree.theory.oracle import evaluator_of
 
@@ -30,6 +32,11 @@ def go_on_as_fleet(setup: Setup, ledger: Ledger, schedule: Fleet) -> None:
     if problem.n_states is not None:
         for one in ledger.played(1, ledger.last):
             schedule.learned(one.episode)
+    if isinstance(schedule, WithPeople):  # what they were doing is begun again
+        game.free = [0.0] * len(game.free)
+        for one in game.machines:
+            if one.ready == inf:
+                one.waits, one.ready = True, game.now
     if problem.persistent:
         for machine in range(1, len(game.machines) + 1):
             game.lose(machine)

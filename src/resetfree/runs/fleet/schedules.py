@@ -5,6 +5,7 @@ In real time a machine is over with its episode when it says so, and people are 
 
 import time
 from collections.abc import Sequence
+from math import inf
 from typing import Any, NamedTuple
 
 from resetfree.core.errors import InvalidInput
@@ -66,6 +67,7 @@ class WithPeople(Fleet):
             machine, one = first[2], game.machines[first[2] - 1]
             self._busy[machine], game.free[who] = (who, game.now), 1.0
             one.waits, one.waited, one.operator = False, game.now - one.ready, who + 1
+            one.ready = inf  # until it is performed
             words = f"episode {one.begun} of machine {machine} ended in a reset state" if one.begun else "it begins"
             self.crew.begin_reset(machine, game.chance(machine, 1).random(), one.why, words, who)  # type: ignore[attr-defined]
 
