@@ -149,6 +149,8 @@ class _Playing:
         self._ledger.append(plain_row(row, self._as_text), episode, timing_of(game, this))
         self._resets, self._steps = self._resets + episode.reset, self._steps + len(episode.actions)
         if self._fleet is not None:
+            if episode.reset and problem.persistent:  # it is safe before an operator is called
+                self.save(everything=False)
             self._ledger.intervened(dataclasses.replace(one, k=this.k) for one in self._fleet.crew.interventions())
         if self.kept is not None:
             self.kept.add(episode)

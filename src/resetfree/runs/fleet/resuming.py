@@ -30,13 +30,13 @@ def go_on_as_fleet(setup: Setup, ledger: Ledger, schedule: Fleet) -> None:
         for _ in rounds_of(setup, episodes=ledger.last, oracle=oracle, schedule=replayed):
             pass
     if problem.n_states is not None:
-        for one in ledger.played(1, ledger.last):
-            schedule.learned(one.episode)
+        for played_before in ledger.played(1, ledger.last):
+            schedule.learned(played_before.episode)
     if isinstance(schedule, WithPeople):  # what they were doing is begun again
+        schedule.start_clock(game.now)
         game.free = [0.0] * len(game.free)
-        for one in game.machines:
-            if one.ready == inf:
-                one.waits, one.ready = True, game.now
+        for being_reset in (one for one in game.machines if one.ready == inf):
+            being_reset.waits, being_reset.ready = True, game.now
     if problem.persistent:
         for machine in range(1, len(game.machines) + 1):
             game.lose(machine)
