@@ -25,7 +25,7 @@ from resetfree.game.contract import Round
 from resetfree.game.loop import begin, learn_round, make_plan
 from resetfree.players import make_player
 from resetfree.players.dual.online_gradient import ProjectedGradient
-from resetfree.theory.assumptions.multipliers import constant_multipliers
+from resetfree.theory.assumptions import constant_multipliers
 from resetfree.theory.oracle import nodes
 
 PARTS = 10

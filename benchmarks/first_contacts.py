@@ -28,7 +28,7 @@ import gymnasium as gym
 import resetfree as rf
 
 ROOT = Path(__file__).parents[1]
-FILE, PAGE = ROOT / "benchmarks" / "first_contacts.jsonl", ROOT / "docs" / "first_contacts.md"
+FILE, PAGE = ROOT / "benchmarks" / "first_contacts.jsonl", ROOT / "docs" / "results" / "first_contacts.md"
 BEGIN, END = "<!-- made by benchmarks/first_contacts.py -->", "<!-- end -->"
 TRIES, FIRST_TRY = 100, 10_000  # fresh starts by which a policy is judged, and the seed of the first
 LATE = 10  # the last tenth of all episodes

@@ -23,7 +23,7 @@ from resetfree.studies.suites.suite_runner import Entry, PlayedEntry, compare
 from resetfree.studies.suites.trials import Measured, MethodPlayers, ground, run_trial
 from resetfree.studies.trial import Trial
 
-# Widths are those that docs/results_full.md found; generated problems are played with the smallest.
+# Widths are those that docs/results/full.md found; generated problems are played with the smallest.
 DOORS = {"auto": 0.0, "fixed penalty B": 0.02, "fixed penalty 4B": 0.05}
 DRIFT = {
     "auto": 0.0,

@@ -69,7 +69,7 @@ def set_points(name: str, machine: Callable[[], SetPointMachine], controller: Ca
 
 
 def example(name: str) -> Task:
-    """An example of docs/gym_results.md, whose actions are a list."""
+    """An example of docs/results/gym.md, whose actions are a list."""
     return Task(lambda: load_example(name).problem(), continuous=False)
 
 

@@ -2,7 +2,7 @@
 
 Run: python benchmarks/machines.py [--tasks Hopper-v5,arm] [--learners ours,sac] [--seeds 2001:2011] [--jobs 2]
          [--out machines.jsonl] [--runs machines.runs] [--steps N] [--limit SECONDS]
-     python benchmarks/machines.py --table machines.jsonl .. [--page docs/machines_results.md]
+     python benchmarks/machines.py --table machines.jsonl .. [--page docs/results/machines.md]
 One JSON line per task, learner and seed. What is in the results file already is not played again. After Ctrl-C or
 --limit, trials that were cut have a line that says so, and the same command goes on with them from their run files.
 A round that takes more than ten seconds to end is killed then; what a killed process had not saved is counted as lost.

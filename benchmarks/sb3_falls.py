@@ -1,6 +1,6 @@
 """Stable-Baselines3 under the conditions of benchmarks/gym_falls.py: falls in training before its policy holds.
 
-Run (in an environment of its own, see docs/gym_results.md): python benchmarks/sb3_falls.py >> sb3.jsonl
+Run (in an environment of its own, see docs/results/gym.md): python benchmarks/sb3_falls.py >> sb3.jsonl
 
 The environment, its actions, rewards and reset event are those of the same example's `problem()`: one environment, no
 time limit, reset only after a fall. Every EVERY steps the deterministic policy is evaluated on a separate copy: it must

@@ -23,7 +23,7 @@ TABLE = re.compile(r"^\| ([^|]+) \| ([^|]+) \| (anywhere|name|setting) \|$", re.
 KEPT = re.compile(r"^\| `(\w+)` \| `([\w/]+\.(?:py|js|md))` \|", re.M)
 PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 SOURCES = ("src/**/*.py",)
-PAGES = ("README.md", "docs/*.md", "src/**/*.html", "src/**/*.js")
+PAGES = ("README.md", "docs/**/*.md", "src/**/*.html", "src/**/*.js")
 
 
 class Entry(NamedTuple):

@@ -1,4 +1,4 @@
-"""The pages `docs/adding_*.md` are true: what they print is a package of somebody else's that works as they say."""
+"""The page `docs/adding.md` is true: what it prints is a package of somebody else's that works as it says."""
 
 import re
 import tomllib
@@ -8,16 +8,18 @@ import pytest
 from tests.core.sample_package import install, python
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted((ROOT / "docs").glob("adding_*.md"))
-# What the commands of a page print, among other things.
+PAGE = (ROOT / "docs" / "adding.md").read_text()
+SECTIONS = dict(re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", PAGE, flags=re.S | re.M))
+# What the commands of a section print, among other things.
 SAYS = {
-    "adding_a_command.md": ["run file fifty.rfrun", "resetfree certify fifty.rfrun check every claim 4"],
-    "adding_a_dual_player.md": ["haggler", "Raises the price after each reset", "against haggler"],
-    "adding_a_family.md": ["corridor Corridors with a hole at the end", "corridor:8, episodes of 10 actions"],
-    "adding_a_player.md": ["curious", "curious against projected-gradient", "named.rfrun"],
-    "adding_a_problem.md": ["ring-v0", "ring-v0, episodes of 6 actions"],
-    "adding_an_operator.md": ["arm An arm puts the machine back", "performed"],
-    "adding_features.md": ["sines", "frequency=1.0", "gym:CartPole-v1, episodes of 20 actions"],
+    "A command": ["run file fifty.rfrun", "resetfree certify fifty.rfrun check every claim 4"],
+    "A dual player": ["haggler", "Raises the price after each reset", "against haggler"],
+    "A family of environments": ["corridor Corridors with a hole at the end", "corridor:8, episodes of 10 actions"],
+    "A method that brings a system back": ["shuttle"],
+    "A player": ["curious", "curious against projected-gradient", "named.rfrun"],
+    "A problem": ["ring-v0", "ring-v0, episodes of 6 actions"],
+    "An operator": ["arm An arm puts the machine back", "performed"],
+    "A feature map": ["sines", "frequency=1.0", "gym:CartPole-v1, episodes of 20 actions"],
 }
 DRIVER = """
 import runpy, shlex, sys
@@ -31,14 +33,13 @@ for line in {lines!r}:
 """
 
 
-def blocks(page: Path, language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", page.read_text(), flags=re.S)
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", text, flags=re.S)
 
 
-def files(page: Path) -> dict[str, str]:
-    """The modules that a page prints, by path."""
-    text = page.read_text()
-    found = dict(re.findall(r"^`(mine/\w+\.py)`:\n\n```python\n(.*?)```", text, flags=re.S | re.M))
+def files(text: str) -> dict[str, str]:
+    """The modules that a section prints, by path."""
+    found = {}
     for source in re.findall(r"\{literalinclude\} \.\./(examples/\S+)", text):
         (name,) = re.findall(r"as `(mine/\w+\.py)`", text)
         found[name] = (ROOT / source).read_text()
@@ -47,34 +48,34 @@ def files(page: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """All pages in one package, with the entry points that they print."""
+    """All sections in one package, with the entry points that the page prints."""
     modules = {"mine/__init__.py": ""}
     points: dict[str, dict[str, str]] = {}
-    for page in PAGES:
-        modules |= files(page)
-        for block in blocks(page, "toml"):
-            for group, own in tomllib.loads(block)["project"]["entry-points"].items():
-                points.setdefault(group, {}).update(own)
+    for section in SAYS:
+        modules |= files(SECTIONS[section])
+    for block in blocks(PAGE, "toml"):
+        for group, own in tomllib.loads(block)["project"]["entry-points"].items():
+            points.setdefault(group, {}).update(own)
     groups = ("players", "problems", "features", "commands", "families", "operators")
     assert set(points) == {f"resetfree.{group}" for group in groups}
     return install(tmp_path_factory.mktemp("installed"), modules, points)
 
 
-def test_every_page_is_checked() -> None:
-    assert {page.name for page in PAGES} == set(SAYS)
-    assert all(len(files(page)) == 1 for page in PAGES)
+def test_every_section_is_checked() -> None:
+    assert {section for section, text in SECTIONS.items() if blocks(text, "sh")} == set(SAYS)
+    assert all(len(files(SECTIONS[section])) == 1 for section in SAYS)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_what_a_page_prints_works(page: Path, package: Path, tmp_path: Path) -> None:
-    lines = [line for block in blocks(page, "sh") for line in block.splitlines()]
+@pytest.mark.parametrize("section", SAYS)
+def test_what_a_section_prints_works(section: str, package: Path, tmp_path: Path) -> None:
+    lines = [line for block in blocks(SECTIONS[section], "sh") for line in block.splitlines()]
     done = python(DRIVER.format(lines=lines), package, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
     said = " ".join(done.stdout.split())
-    for words in SAYS[page.name]:
+    for words in SAYS[section]:
         assert words in said
-    if page.name == "adding_an_operator.md":
+    if section == "An operator":
         assert (tmp_path / "lake.log").read_text().startswith("start: the run starts\n")
 
 

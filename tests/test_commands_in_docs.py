@@ -16,7 +16,7 @@ from resetfree.show.cli import app, main
 
 ROOT = Path(__file__).parents[1]
 # Commands of other packages, which `tests/test_adding_pages.py` installs and runs.
-OTHERS = sorted((ROOT / "docs").glob("adding_*.md"))
+OTHERS = [ROOT / "docs" / "adding.md"]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = [page for page in PAGES if page not in OTHERS]
 RUN = {
@@ -47,7 +47,7 @@ READ_WORDS = {
     r"ray(:|$)": "it starts a cluster; tests/runs/live/test_ray_learner.py has one",
     r"--operator\b": "it waits for a person; tests/problems/operators has one",
     r"\b(udp|serial)://": "it needs a machine beside it; tests/show/cli/test_cli_machine.py has one",
-    r"(sac|ppo|mbpo|neural-search)$": "networks are compiled for a minute first",
+    r"(sac|ppo|mbpo|neural-search|medal)$": "networks are compiled for a minute first",
     r"gym:(resetfree/|\w+(Load|Tanks|Arm|Hopper|Walker2d|Ant)\b|Hopper|Walker2d|Ant)": "its physics take a minute",
     r"[a-z_][\w.]*:[A-Z]\w*$": "it is a file of the reader's",
 }

@@ -111,7 +111,7 @@ def test_no_page_leads_out(pages: dict[Path, Page]) -> None:
 
 
 def test_formulas_are_rendered_without_a_script(pages: dict[Path, Page], site: Path) -> None:
-    for name in ("idea", "limits", "theory", "guarantees"):
+    for name in ("idea", "theory", "guarantees"):
         text = pages[site / f"{name}.html"].text
         assert "<math" in text, name
         assert "$" not in re.sub(r"<(pre|code|script)\b.*?</\1>", "", text, flags=re.S), name
@@ -176,9 +176,9 @@ def test_the_pictures_are_made_by_the_script_beside_them(tmp_path: Path) -> None
         )
 
 
-@pytest.mark.parametrize("page", ["start.md", "adding_a_player.md"])
+@pytest.mark.parametrize("page", ["start.md", "adding.md"])
 def test_scripts_on_the_pages_are_those_that_the_tests_run(page: str) -> None:
     found = re.findall(r"\{literalinclude\} (\S+)", (DOCS / page).read_text())
     assert found
     for script in found:
-        assert (DOCS / script).resolve().parent == DOCS.parent / "examples"
+        assert (DOCS / script).resolve().is_relative_to(DOCS.parent / "examples")

@@ -18,6 +18,7 @@ from .plain_docstrings import escape
 EXAMPLES = Path(__file__).parents[2] / "examples"
 # Scripts whose picture is one of other pages; the rest have theirs in pictures/gallery.
 PICTURES = {
+    "adding_a_method": "pictures/resets.svg",
     "adding_a_player": "pictures/game.svg",
     "first_problem": "pictures/safe.svg",
     "controller": "images/machines_two_tanks.png",

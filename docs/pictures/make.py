@@ -22,7 +22,7 @@ from resetfree.theory.oracle.dynamic_programming import best_response
 PROBLEM = "grid-v0"
 CORNER = 0  # the start of the picture of the saddle point: the upper left cell
 SEEDS, EPISODES = 5, 4000
-POOLED = {"pooled": True, "reg": 1.0, "scale": 0.05}  # the widths are those that docs/results_full.md chose
+POOLED = {"pooled": True, "reg": 1.0, "scale": 0.05}  # the widths are those that docs/results/full.md chose
 METHODS: dict[str, tuple[str, str, dict[str, dict[str, Any]]]] = {
     "auto: what led to a reset is never done again": ("auto", "auto", {}),
     "Algorithm 1, data pooled": ("linear-ucb", "projected-gradient", {"primal": POOLED}),

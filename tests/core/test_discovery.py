@@ -1,11 +1,15 @@
 """What is found by name: what lacks a dependency, raises or takes another's name breaks nothing and says why."""
 
+import importlib
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.core.sample_package import install, python
+
+from resetfree.core.discovery import MOVED
+from resetfree.core.errors import imported
 
 PLAYER = """
 from dataclasses import dataclass
@@ -192,3 +196,11 @@ def test_a_sweep_file_may_name_a_class(tmp_path: Path) -> None:
     ((status, out, err),) = commands(["sweep", "s.toml", "--workers", "1", "--json"], paths=[], cwd=tmp_path)
     assert status == 0, err
     assert json.loads(out)["done"] == 2
+
+
+@pytest.mark.parametrize("former", MOVED)
+def test_former_addresses_go_on_working(former: str) -> None:
+    names = {"webhook": "Webhook", "mail": "Mail", "ntfy": "Ntfy", "factors": "Factor", "auto": "choose"}
+    name = names[former.rpartition(".")[2]]
+    found = imported(f"{former}:{name}", "A class")
+    assert found is getattr(importlib.import_module(MOVED[former]), name)

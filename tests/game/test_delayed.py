@@ -9,15 +9,7 @@ from hypothesis import strategies as st
 from tests.game.naive_delay import play_naively
 
 import resetfree as rf
-from resetfree.game.delayed import (
-    Delay,
-    Delayed,
-    HeldPlan,
-    RecordedDelays,
-    begin_delayed,
-    play_delayed,
-    start_for_plan,
-)
+from resetfree.game.delayed import Delay, Delayed, HeldPlan, RecordedDelays, begin_delayed, play_delayed, start_for_plan
 from resetfree.game.loop import begin, play
 from resetfree.players import make_player
 from resetfree.players.model_based.linear_scores import LinearScores

@@ -12,9 +12,17 @@ from scipy.optimize import linprog, minimize, nnls
 import resetfree as rf
 from resetfree.problems.finite.composed import with_contexts
 from resetfree.problems.finite.safety import RESTART, START
-from resetfree.theory.assumptions import AssumptionReport, Finding, dual_class, feasibility, linearity, reachable_starts
-from resetfree.theory.assumptions import multipliers as dual_module
-from resetfree.theory.assumptions.multipliers import least_norm, least_norm_equal
+from resetfree.theory import assumptions
+from resetfree.theory.assumptions import (
+    AssumptionReport,
+    Finding,
+    dual_class,
+    feasibility,
+    least_norm,
+    least_norm_equal,
+    linearity,
+    reachable_starts,
+)
 
 Floats = NDArray[np.float64]
 
@@ -252,7 +260,7 @@ def test_features_that_cannot_express_the_multiplier() -> None:
 
 def test_too_large_a_problem_is_not_checked_unless_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     mdp = rf.make("grid-v0")
-    monkeypatch.setattr(dual_module, "LARGEST_WORK", 1.0)
+    monkeypatch.setattr(assumptions, "LARGEST_WORK", 1.0)
     report = rf.check(mdp)
     assert report  # feasibility holds and nothing fails
     assert report["dual class"].holds is None

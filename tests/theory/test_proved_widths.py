@@ -19,15 +19,10 @@ from resetfree.theory.proved_widths import (
     EACH_SUM,
     CoverWidth,
     cover_betas,
-    cover_width,
-    determinant_betas,
-    determinant_width,
-    epoch,
     interval_width,
     kl_lower,
     kl_upper,
     log_corners,
-    log_cover,
     most_growth,
     overestimates,
 )
@@ -49,20 +44,6 @@ def test_the_mixture_of_all_coins_is_within_two_roots_of_the_best_coin() -> None
             best = sum(m * log(m / n) for m in (i, n - i) if m)
             least = min(least, log(2 * sqrt(n)) + mixture - best)
     assert least == pytest.approx(0, abs=1e-9)
-
-
-def test_ends_of_intervals_are_solutions() -> None:
-    rng = np.random.default_rng(0)
-    for share, x in zip(rng.random(500), 10 ** rng.uniform(-7, 2, 500), strict=True):
-        low, high = kl_lower(share, x), kl_upper(share, x)
-        assert 0 <= low <= share <= high <= 1
-        for end in (low, high):
-            if 1e-12 < end < 1 - 1e-12:
-                assert kl(share, end) == pytest.approx(x, rel=1e-5, abs=1e-11)
-    for x in (1e-9, 0.3, 50.0, inf):
-        assert (kl_lower(0.0, x), kl_upper(1.0, x)) == (0.0, 1.0)
-        assert kl_upper(0.0, x) == pytest.approx(1 - exp(-x))
-        assert kl_lower(1.0, x) == pytest.approx(exp(-x))
 
 
 def sets(n: int) -> list[list[int]]:
@@ -159,32 +140,6 @@ def test_sums_over_visits_are_the_largest_that_any_order_of_visits_has(pooled: b
         assert found == pytest.approx((min(D, 3 * rounds), sqrt(2 * min(Y, 2 * rounds))))
 
 
-def test_pooled_sums_weigh_each_step_by_what_can_follow_it() -> None:
-    """All 4,096 orders of two episodes of three steps in four cells, of terms that fall fast; and T(K) + T(2 K)."""
-    problem, rounds, p, H = rf.make("ledge-v0", horizon=3).problem(), 2, 0.999, 3
-    width = interval_width(problem, True, p, 0.0)._replace(log_term=-0.6)
-
-    def term(n: int) -> float:
-        return min(sqrt(2 * (width.log_term + log(2 * sqrt(n))) / n), 1.0) if n else 1.0
-
-    worst, spread = 0.0, [term(max(i // 4 - (H - 1), 0)) for i in range(H * rounds)]  # four cells, H - 1 unknown
-    for visits in product(range(4), repeat=H * rounds):
-        total = 0.0
-        for k in range(rounds):
-            known = np.bincount(visits[: H * k], minlength=4)
-            for h, cell in enumerate(visits[H * k : H * (k + 1)]):
-                total += (H - 1 - h) * term(int(known[cell])) + float(known[cell] == 0)
-        worst = max(worst, total)
-    most = sum(spread[:rounds]) + sum(spread[: 2 * rounds]) + H * rounds
-    found = overestimates(problem, width, True, p, rounds, 0).rewards
-    assert found == pytest.approx(min(6 * float(resets_upper(most / 6, EACH_SUM * p)), 6 * rounds))
-    assert most >= worst
-    long = overestimates(problem, width, True, p, 5000, 0).rewards
-    spread = [term(max(i // 4 - (H - 1), 0)) for i in range(2 * 5000)]
-    most = sum(spread[:5000]) + sum(spread) + 4 * H
-    assert long == pytest.approx(6 * float(resets_upper(most / 6, EACH_SUM * p)))
-
-
 def test_the_largest_error_of_a_regression_is_at_a_corner() -> None:
     rng = np.random.default_rng(4)
     outcomes, d, n = 4, 3, 30
@@ -197,21 +152,6 @@ def test_the_largest_error_of_a_regression_is_at_a_corner() -> None:
     inside = [np.linalg.norm(root @ errors @ rng.random(outcomes)) for _ in range(2000)]
     assert max(inside) <= max(corners)
     assert round(exp(log_corners(outcomes))) == len({round(float(size), 9) for size in corners})  # complements agree
-
-
-def test_widths_of_determinants_do_not_cover_what_is_fixed() -> None:
-    """In the last step nothing is unknown of V, and of rewards only the ridge's part is left."""
-    problem = rf.make("random-linear-v0").problem()
-    width = determinant_width(problem, 6, pooled=False, p=0.05, noise=0.0, reg=1.0)
-    beta_r, beta_c = determinant_betas(width, np.full(6, 10.0))
-    assert beta_r[-1] == pytest.approx(sqrt(6))
-    assert beta_c[-1] == pytest.approx(sqrt(10 + 2 * log(6 / 0.0375)) / 2 + sqrt(6))
-    assert beta_c[0] == pytest.approx(sqrt(10 + 2 * (log(2**29 - 1) + log(6 / 0.0375))) / 2 + sqrt(6))
-    noisy = determinant_betas(determinant_width(problem, 6, False, 0.05, 0.5, reg=1.0), np.full(6, 10.0))
-    assert (noisy > np.stack([beta_r, beta_c])).all()
-
-
-INF = float("inf")
 
 
 def constants(alpha: float = 40.0, noise: float = 0.0) -> CoverWidth:
@@ -261,24 +201,6 @@ def _length(rows: Floats, size: float) -> Floats:
     return np.asarray(rows * (size / np.linalg.norm(rows, axis=1, keepdims=True)))
 
 
-def test_betas_are_the_formula_term_by_term() -> None:
-    """By hand for the step before the last: the cover of V_H, whose width is that of a fixed function."""
-    c, h, n, g = constants(noise=0.5), 3, 1000.0, 20.3
-    m, N = 9, 1024.0
-    root = sqrt(most_growth(c, N) + 2 * log(2 * 5 / c.p))
-    b = max(0.5 * root + 2.0, root / 2 + 2.0)  # noise 1/2 and sqrt(reg d) = 2
-    e = 1.0 / (2 * sqrt(N)) / (1 + 40.0 * 18.0 / 2)
-    size = sqrt(N) / 2
-    points = 4 * 2 * log(1 + 4 * size / e) + 10 * log(1 + 8 * 2 * b * b / e**2)
-    points += log(1 + 16 / (2 * e)) + log(1 + most_growth(c, N)) + log(m + 1)
-    assert epoch(n) == m
-    assert log_cover(c, h, m, 1.0) == pytest.approx(points)
-    inside = sqrt(21 + 2 * (points + log(2 * 5 * 10 * 11 / c.p)))
-    found = cover_betas(c, np.full(5, g), np.full(5, n))
-    assert found[:, h] == pytest.approx([(0.5 + 0.5) * inside + 1.0 + 2.0 * 2, inside / 2 + 1.0 + 2.0])
-    assert found[:, 4] == pytest.approx([0.5 * sqrt(21 + 2 * log(10 / c.p)) + 2, sqrt(21 + 2 * log(10 / c.p)) / 2 + 2])
-
-
 def test_betas_grow_with_the_data_and_are_smaller_than_the_theorem_s() -> None:
     last = np.zeros((2, 5))
     for n in (0.0, 1.0, 10.0, 1e3, 1e5):
@@ -290,18 +212,6 @@ def test_betas_grow_with_the_data_and_are_smaller_than_the_theorem_s() -> None:
     ours = cover_betas(constants(alpha), np.full(5, most_growth(constants(), K)), np.full(5, float(K)))
     theirs = [theory_beta(4, 5, K, 16.0, 0.05, alpha=alpha, target_range=R) for R in (5.0, 1.0)]
     assert (ours.max(axis=1) < np.array(theirs) / 3).all()
-
-
-def test_greedy_has_no_temperature_and_any_multiplier_up_to_the_bound() -> None:
-    problem = rf.make("continuous-linear-v0", dimension=2).problem()
-    c = cover_width(problem, 4, 0.05, 16.0, INF, reg=1.0)
-    beta_r, beta_c = cover_betas(c, np.full(5, 10.0), np.full(5, 100.0))
-    for lam in (0.0, 3.0, 16.0):
-        for h in range(4):
-            R, m = 4 - h + lam, epoch(100.0)
-            delta = log_cover(c, h, m, 1.0) + log(2 * 5 * (m + 1) * (m + 2) / c.p)
-            needed = R / 2 * sqrt(10 + 2 * delta) + 1 + 2.0 * (R + 1)
-            assert beta_r[h] + lam * beta_c[h] == pytest.approx(needed)
 
 
 def test_long_horizons_ask_once_for_each_step() -> None:

@@ -16,11 +16,9 @@ from resetfree.theory.regret import Rounds, exact_rounds
 from resetfree.theory.theorems import (
     least_multiplier,
     reduction,
-    regret_equivalence,
     restricted_policies,
     saddle_gap,
     saddle_point,
-    second_saddle_point,
     shared_saddle_point,
 )
 
@@ -107,19 +105,6 @@ def test_every_claim_about_a_problem_fails_on_some_wrong_answer(
     assert fails <= failed, failed
 
 
-@pytest.mark.parametrize("boundary", ["physical", "literal"])
-def test_both_boundaries_are_certified(grid: rf.FiniteMDP, boundary: str) -> None:
-    assert all(c.holds for c in rf.certify_problem(grid.replace(boundary=boundary)))
-
-
-def test_the_saddle_point_of_the_grid(grid: rf.FiniteMDP) -> None:
-    safe, earns, second = shared_saddle_point(grid)
-    assert (safe.lhs, earns.lhs) == (0.0, 0.0)
-    assert second.detail["starts"] == 10
-    assert abs(second.slack) < 1e-12
-    assert second_saddle_point(grid)[-1].holds
-
-
 def test_below_lambda_hat_the_saddle_point_fails(grid: rf.FiniteMDP) -> None:
     solution = rf.solve(grid)
     hat = np.nan_to_num(solution.lambda_hat)
@@ -135,15 +120,6 @@ def test_below_lambda_hat_the_saddle_point_fails(grid: rf.FiniteMDP) -> None:
     assert certificate.witness == "0,2 (index 2)"
     with pytest.raises(rf.InvalidInput, match="'multipliers' of saddle_point"):
         saddle_point(grid, hat[:3], solution)
-
-
-def test_the_multiplier_is_the_least(grid: rf.FiniteMDP) -> None:
-    certificate = least_multiplier(grid)
-    assert certificate.holds
-    assert certificate.detail["starts"] == 8
-    solution = rf.solve(grid)
-    solution.__dict__["lambda_hat"] = solution.lambda_hat * (1 + 1e-5)
-    assert not least_multiplier(grid, solution).holds
 
 
 @pytest.mark.parametrize(("more", "seen"), [(1e-6, True), (1e-13, True), (2e-16, False)])
@@ -167,25 +143,6 @@ def test_only_the_starts_that_were_asked_for(grid: rf.FiniteMDP) -> None:
     assert [c.to_dict() for c in reduction(rounds, solution)] == [
         c.to_dict() for c in reduction(rounds, rf.solve(grid))
     ]
-
-
-def test_the_corollary_compares_with_one_policy(grid: rf.FiniteMDP) -> None:
-    certificate = regret_equivalence(grid, [0, 0, 3, 11, 7])
-    assert certificate.holds
-    assert certificate.rhs == pytest.approx(2 * 0.45821874 + 8 + 1.44804471 + 2.12816628)
-    with pytest.raises(rf.AssumptionViolated, match="bad"):
-        regret_equivalence(rf.make("footnote-v0"), [0, 1])
-    with pytest.raises(rf.InvalidInput, match="at least one state"):
-        regret_equivalence(grid, [])
-
-
-def test_the_corollary_can_fail(grid: rf.FiniteMDP) -> None:
-    solution = rf.solve(grid)
-    wrong = rf.Solution(
-        grid, solution.safe, solution.feasible, solution.value + 0.01, solution.policy, solution.cost, solution.starts
-    )
-    assert not regret_equivalence(grid, [0, 3], wrong).holds
-    assert not shared_saddle_point(grid, wrong)[1].holds
 
 
 def test_restricted_policies_on_the_support_where_numbers_underflow() -> None:
@@ -212,18 +169,6 @@ def test_restricted_policies_of_the_grid(grid: rf.FiniteMDP) -> None:
     loose = restricted_policies(grid, uniform(grid))
     assert all(c.holds for c in loose)
     assert loose[0].detail["restricted"] == 0
-
-
-def test_the_reduction_on_random_rounds(grid: rf.FiniteMDP) -> None:
-    solution, rounds = rf.solve(grid), random_rounds(grid, seed=3)
-    certificates = {c.claim: c for c in reduction(rounds, solution)}
-    assert len(certificates) == 6
-    assert all(c.holds for c in certificates.values())
-    equality = certificates["Regret equals R_p(pi*) + R_d(0)"]
-    assert equality.kind == "=="
-    assert equality.witness == "round 40"
-    assert equality.lhs == pytest.approx(float(np.sum(solution.value[rounds.s1] - rounds.v_r)))
-    assert abs(equality.slack) < 1e-9
 
 
 def test_the_fixed_penalty_bound_appears_where_it_applies(grid: rf.FiniteMDP) -> None:

@@ -12,8 +12,11 @@ import importlib.util
 import inspect
 import pkgutil
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, TypeVar, cast
 
@@ -234,3 +237,29 @@ def _extra_with(module: str, distribution: str | None) -> str | None:
 
 def _normalised(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
+
+
+MOVED = {  # former addresses that the docs named, and where their names are now
+    **{
+        f"resetfree.problems.operators.{way}": "resetfree.problems.operators.calls"
+        for way in ("webhook", "mail", "ntfy")
+    },
+    "resetfree.problems.factors": "resetfree.problems.knowledge",
+    "resetfree.game.auto": "resetfree.game.capabilities",
+}
+
+
+class Former(MetaPathFinder, Loader):
+    """Finds modules of this package by their former addresses, which scripts of users may import."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        """The spec of a module that was moved, None for any other."""
+        return ModuleSpec(name, self) if name in MOVED else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Give it the names of the module that it became a part of."""
+        now = vars(importlib.import_module(MOVED[module.__name__]))
+        vars(module).update({name: one for name, one in now.items() if not name.startswith("__")})
+
+
+sys.meta_path.append(Former())

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from http.server import ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import BaseRequestHandler
 from typing import Annotated, Any, TypeAlias
 from urllib.parse import urlsplit
@@ -120,3 +120,23 @@ class LimitedServer(ThreadingHTTPServer):
     def _done(self, request: Any) -> None:
         if self._since.pop(request, None) is not None:
             self._free.release()
+
+
+class QuietHandler(BaseHTTPRequestHandler):
+    """Answers within PATIENCE, and logs nothing."""
+
+    timeout = PATIENCE
+    server_version, sys_version = "resetfree", ""
+
+    def reply(self, status: int, body: bytes, kind: str, **headers: str) -> None:
+        """Send a body that must not be kept; headers by their names, with `_` for `-`."""
+        self.send_response(status)
+        own = {"Content-Type": kind, "Content-Length": str(len(body)), "Cache-Control": "no-store"}
+        for name, value in {**own, "X-Content-Type-Options": "nosniff", **headers}.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Log nothing."""

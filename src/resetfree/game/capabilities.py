@@ -1,11 +1,7 @@
 """Optional protocols of players beyond the contract: callers test for them by type, never by a player's name.
 
 A player implements those that fit it in its own module; `auto`, certificates, reports and `run.policy` find them.
-Primal players: `Suits` (for `auto`), `NamesPartner`, `AdaptsToProblem`, `HasProof`, `BoundsPrimalRegret`,
-`CountsFalls`, `SharperWithModel`, `Eliminates`, `LearnsRules`, `BoundsDelayedRegret`, `PlansAhead`, `Exploits`,
-`Decides`, `MapsDanger`, `LearnsFromEpisodes`, `StartsFromPolicy`.
-Dual players: `BoundsOnlineRegret`, `BoundsEachRound`, `StatesOtherBounds`, `MovesBySteps`, `CapsMultiplier`,
-`ChoosesFunction`, `TakesHints`, `RaisesMultiplier`.
+Those of primal players come first, then those of dual players, then `choose`, which asks who `Suits` a problem.
 
 Legend: K rounds so far; g_k in [0, 1] the cost signal of round k, x_k = xi(s_1^k) g_k its gradient, theta_k the dual
 player's parameter, u a comparator, lambda_c(s) = <xi(s), u> its multiplier function; pi* the best reset-free policy.
@@ -442,5 +438,4 @@ def choose(problem: Problem, players: Mapping[str, Any], *, bound_known: bool, b
         )
     primal, best = max(offers.items(), key=lambda one: (one[0] == before, one[1].rank))
     partner, given = best.partner, {"primal": best.settings, "dual": best.partner.settings}
-    settings = {role: own for role, own in given.items() if own}
-    return Choice(primal, partner.dual, partner.feedback, best.why, settings)
+    return Choice(primal, partner.dual, partner.feedback, best.why, {role: own for role, own in given.items() if own})

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from time import monotonic
-from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -80,6 +80,7 @@ class Player(ABC):
     former_settings: ClassVar[Mapping[str, str]] = {}  # former name of a setting -> its name: still read, with a notice
     refuses: ClassVar[tuple[str, ...]] = ()  # cases of `players.testing` that it refuses with an error
     vectors_only: ClassVar[bool] = False  # whether it takes only problems whose states are vectors
+    counterpart: ClassVar[str] = ""  # the player of the same method for problems whose actions this one cannot play
 
     def __post_init__(self) -> None:
         check_fields(self, self.name)
@@ -106,6 +107,22 @@ class PrimalPlayer(Player, Generic[P]):
     @abstractmethod
     def update(self, state: P, round: Round) -> P:
         """Learn from a round; may change `state` and return it."""
+
+
+@runtime_checkable
+class RequestsHelp(Protocol):
+    """A primal player that may request a reset by itself, between two episodes."""
+
+    def needs_help(self, state: Any, s1: State) -> bool:
+        """Whether it does in the state in which the next episode would begin."""
+
+
+@runtime_checkable
+class TakesTurns(Protocol):
+    """A primal player with several policies in turn, of which one is deployed."""
+
+    def turns(self, state: Any) -> tuple[int, int]:
+        """How many turns have ended, and how many of them without their goal: time-outs."""
 
 
 def check_actions(primal: PrimalPlayer[Any], problem: Problem, others: Sequence[str] = ()) -> None:

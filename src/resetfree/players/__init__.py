@@ -30,7 +30,7 @@ from resetfree.problems.finite.mdp import FiniteMDP
 
 Role: TypeAlias = Literal["primal", "dual"]
 FAMILIES: dict[Role, tuple[str, ...]] = {
-    "primal": ("tabular", "linear", "elimination", "model_based", "neural"),
+    "primal": ("tabular", "linear", "elimination", "model_based", "neural", "neural.autonomy"),
     "dual": ("dual",),
 }
 # A module whose source names no player is not imported: kernels, states, programs of JAX.
@@ -261,6 +261,14 @@ def paired(primal: Any, problem: Problem) -> tuple[Partner, dict[str, Any]]:
     if offer is None:
         return partner_of(primal), {}
     return offer.partner, offer.settings if isinstance(primal, str | type) else {}
+
+
+def fitting(primal: Any, problem: Problem) -> Any:
+    """A named primal player, or the player of the same method if that alone can play the problem's actions."""
+    player = _known(primal) if isinstance(primal, str) else None
+    if player is None or not player.counterpart or isinstance(problem.actions, player.action_spaces):
+        return primal
+    return player.counterpart
 
 
 def _known(primal: Any) -> Any:

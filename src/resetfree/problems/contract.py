@@ -155,7 +155,8 @@ class Intervention:
     """One reset that an operator performed."""
 
     k: int  # episodes played before it (0 until the run fills it in)
-    # "start" (of a run), "reset" (a reset state was entered), "resume" (it was interrupted) or "stuck" (it stood still)
+    # "start" (of a run), "reset" (a reset state was entered), "resume" (it was interrupted) or "stuck" (it stood still,
+    # or its player requested help)
     why: str
     detail: str  # the environment's and the operator's description
     who: str  # name of the operator
@@ -354,12 +355,7 @@ class Problem(ABC):
 
 
 def simulate(
-    problem: Problem,
-    policy: Any,
-    episodes: int,
-    *,
-    seed: int | np.random.SeedSequence = 0,
-    starts: Starts = "adaptive",
+    problem: Problem, policy: Any, episodes: int, *, seed: int | np.random.SeedSequence = 0, starts: Starts = "adaptive"
 ) -> Iterator[Episode]:
     """Play one policy for many episodes under the reset-free protocol; everything random comes from one seed.
 

@@ -231,13 +231,7 @@ class _Record:
         n = self._n
         states, actions, rewards = self._states[: n + 1], self._actions[:n], self._rewards[:n]
         return Episode(
-            states.copy(),
-            actions.copy(),
-            rewards.copy(),
-            reset,
-            next_start,
-            original_return=original,
-            goals=goals,
+            states.copy(), actions.copy(), rewards.copy(), reset, next_start, original_return=original, goals=goals
         )
 
 

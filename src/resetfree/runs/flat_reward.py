@@ -23,7 +23,7 @@ HIGH = 0.9  # of the largest reward
 TRY = (
     "It may be as good as it gets. If not: a reward that tells better from worse in every step (a goal says nothing "
     "before it is reached), its true range (reward_range), a longer horizon, a few episodes of any controller as data "
-    "(docs/stuck.md)."
+    "(docs/goals.md)."
 )
 
 

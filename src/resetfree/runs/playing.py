@@ -12,7 +12,7 @@ from typing import Any
 from resetfree.core.errors import EnvironmentFailed, ResetFreeError, RunError
 from resetfree.core.interrupts import Stop, held
 from resetfree.core.state import check_structure
-from resetfree.game.contract import Round
+from resetfree.game.contract import RequestsHelp, Round
 from resetfree.game.delayed import DelayedGame
 from resetfree.game.fleet import FleetGame
 from resetfree.game.loop import Game, reset_if_due
@@ -88,6 +88,8 @@ class _Playing:
         self._fleet = opened.schedule
         self._as_text = start_type(opened.setup) == "TEXT"
         self._asks = opened.setup.spec.get("ask") == WHEN_STUCK
+        primal = opened.setup.primal
+        self._helps = primal if isinstance(primal, RequestsHelp) and world.problem.persistent else None
         self._changes = None if opened.given is None else watch_for(opened.given.episodes, world.problem)
         self._names = checkpoint_of(self._game, 0.0).arrays.keys()
         # The episodes of a run without a file; None if it has one, or they are too many.
@@ -162,6 +164,8 @@ class _Playing:
             notice(watch, problem, self._asks)
             if self._asks:
                 game.s1, game.why = None, STUCK
+        elif self._helps is not None and game.s1 is not None and self._helps.needs_help(game.primal, game.s1):
+            game.s1, game.why = None, STUCK
         elif watch.is_flat and not watch.sentence:  # a run that was stuck has heard more than this
             note_flat(watch.flat, problem)
         game.stuck = watch.words

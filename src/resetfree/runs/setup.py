@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 from resetfree.core.arguments import real, shown, whole, words
 from resetfree.core.errors import InvalidInput, NotCertifiable, Notice, ResetFreeError, UnknownName
 from resetfree.game.capabilities import choose
-from resetfree.game.contract import MOST_EPISODES, DualPlayer, PrimalPlayer, Round, check_actions
+from resetfree.game.contract import MOST_EPISODES, DualPlayer, PrimalPlayer, Round, TakesTurns, check_actions
 from resetfree.game.delayed import Delay, DelayedGame, with_delay
 from resetfree.game.fleet import Crew, Fleet, FleetGame, HereCrew
 from resetfree.game.loop import DIRECT, FEEDBACK, Direct, Game, begin, play
-from resetfree.players import Role, discover, make_player, paired, player_class
+from resetfree.players import Role, discover, fitting, make_player, paired, player_class
 from resetfree.players import settings as defaults_of
 from resetfree.players.controlled import EXPLORE, named, with_controller
 from resetfree.problems.blueprint import blueprint, describe, plain_model
@@ -22,8 +22,7 @@ from resetfree.problems.contract import Note, Problem, State
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.registry import PROBLEMS, World
 from resetfree.runs.request import GROUPS, Settings, Who
-from resetfree.theory.assumptions import dual_class
-from resetfree.theory.assumptions.multipliers import constant_multipliers
+from resetfree.theory.assumptions import constant_multipliers, dual_class
 
 
 @dataclass(frozen=True)
@@ -132,7 +131,7 @@ def _note_unknown_range(world: World, player: str) -> None:
     text = (
         f"The theorem for the player '{player}' is for rewards in [0, 1], and no reward_range is "
         f"stated for '{world.name}': state it, or what is claimed is tuned from the first reward outside on "
-        "(docs/reward_scale.md)."
+        "(docs/own_environment.md)."
     )
     world.problem.noted.append(Note(0, text))
     warnings.warn(text, Notice, stacklevel=2)
@@ -218,6 +217,7 @@ def _chosen(world: World, who: Who, before: Mapping[str, Any] | None) -> _Chosen
             own = {**own, "primal": {name: then[name] for name in own.get("primal", {}) if name in then}}
         settings = _owned(world, who, found.primal, partner)
     else:
+        primal = fitting(primal, world.problem)
         other, mine = paired(primal, world.problem)
         why, own, signal, partner = None, {"primal": mine, "dual": other.settings}, other.feedback, other.dual
     roles = ["primal"]
@@ -280,7 +280,8 @@ def _players_for(problem: Problem) -> list[str]:
     if problem.actions.n is not None:
         return []
     known = discover("primal").own.items()
-    return ["auto", *(name for name, one in known if isinstance(problem.actions, one.action_spaces))]
+    able = [name for name, one in known if problem.guidance is not None or not issubclass(one, TakesTurns)]
+    return ["auto", *(name for name in able if isinstance(problem.actions, discover("primal")[name].action_spaces))]
 
 
 def _named(role: Role, player: Any) -> Any:

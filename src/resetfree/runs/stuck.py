@@ -206,9 +206,9 @@ def advised(watch: Watch, problem: Problem, asks: bool) -> str:
     if asks:
         advice = "A reset is requested."
     elif problem.persistent:
-        advice = 'To have it put back then: ask="when-stuck", --ask when-stuck (docs/stuck.md).'
+        advice = 'To have it put back then: ask="when-stuck", --ask when-stuck (docs/goals.md).'
     else:
-        advice = "Where a reset may pay for itself: with_help, --set help=PRICE (docs/stuck.md)."
+        advice = "Where a reset may pay for itself: with_help, --set help=PRICE (docs/goals.md)."
     return f"{watch.sentence} {advice}"
 
 

@@ -1,11 +1,16 @@
 """Every player that is discovered keeps every clause of the contract."""
 
+import math
+import re
+from dataclasses import fields
+from itertools import product
 from typing import Any
 
 import pytest
 from tests.players.neural import small_networks
 
 import resetfree as rf
+from resetfree.core.settings import declarations
 from resetfree.players import Role, discover
 from resetfree.players.testing.battery import Check, check_dual, check_primal, dual_checks, primal_checks
 from resetfree.players.testing.trial_problems import corners
@@ -38,11 +43,73 @@ def test_every_file_of_a_player_is_discovered() -> None:
     assert "projected-gradient" in discover("dual")
 
 
+# Settings beyond the defaults whose form of the player, or of its state, is another one.
+OPTIONS: list[tuple[str, dict[str, Any]]] = [
+    *(("politex", one) for one in ({"model": "exact"}, {"copies": True}, {"model": "exact", "copies": True})),
+    ("politex", {"scale": 0.0}),
+    *(("greedy-composite", one) for one in ({"switching": "rare"}, {"variance_aware": False}, {"width": "proved"})),
+    ("greedy-composite", {"switching": "rare", "scale": 0.3}),
+    ("linear-ucb", {"B": 5.0, "width": "proved"}),
+    *(("lsvi-ucb++", one) for one in ({"running": True}, {"running": True, "switching": "rare"})),
+    *(("stored-linear", one) for one in ({"planning": 7}, {"switching": "every"}, {"scale": 0.5, "refit": 4})),
+    *(("ucbvi", one) for one in ({"bonus": "bernstein"}, {"width": "theory"}, {"cost_part": True})),
+    ("ucbvi", {"bonus": "bernstein", "width": "theory", "cost_part": True}),
+    *((name, {"monotone": True, "noise": 0.5}) for name in ("ucbvi", "rlsvi")),
+    ("rlsvi", {"cost_part": True}),
+]
+
+
+@pytest.mark.parametrize(("name", "options"), OPTIONS, ids=str)
+def test_options_keep_the_contract_too(name: str, options: dict[str, Any]) -> None:
+    check_primal(discover("primal")[name](**options))
+
+
+PRIMAL: list[Any] = list(discover("primal").values())
+
+
+@pytest.mark.parametrize("cls", [*PRIMAL, *discover("dual").values()], ids=lambda cls: cls.name)
+def test_every_setting_refuses_what_it_cannot_be(cls: Any) -> None:
+    for one, bad in product(fields(cls), ("no such value", math.nan, -1.0)):
+        with pytest.raises(rf.InvalidInput) as caught:
+            cls(**{one.name: bad})
+        assert re.fullmatch(
+            rf"The '{one.name}' of {re.escape(cls.name)} must be .* Got {bad!r} instead\.", str(caught.value)
+        )
+
+
+# Numbers just outside of what settings may be, or of another kind.
+OUTSIDE: dict[str, list[tuple[str, Any]]] = {
+    **{name: [("B", 0.0), ("B", True)] for name in ("projected-gradient", "adagrad-norm", "search")},
+    "constant-step": [("B", 0.0), ("eta", 0.0)], "optimistic-gradient": [("B", math.inf), ("eta", 0.0)],
+    "coin-betting": [("eps", 0.0), ("ceiling", math.inf)], "counting": [("eta", 0.0)],
+    "linear-ucb": [("reg", 0.0), ("p", 1.5)], "greedy-composite": [("reg", 0.0), ("p", 1.5)],
+    "lsvi-ucb++": [("reg", 0.0)], "perturbed-history": [("reg", 0.0), ("draws", 0)],
+    "stored-linear": [("reg", 0.0), ("growth", 1.0), ("planning", 0), ("planning", 2.5), ("refit", -1)],
+    "ucbvi": [("p", 1.0)], "rlsvi": [("noise", math.inf)], "support-elimination": [("p", 0.0)],
+    "opt-cmdp": [("p", 1.0)], "triple-q": [("scale", math.inf)], "ucrl2": [("delta", 0.0)],
+    "olsvi-fh": [("length", -3)],
+    "leave-no-trace": [("q_min", 1.5)], "medal": [("demonstrations", 0)], "oracle-shield": [("scale", math.inf)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("player", "setting", "bad"), [(p, *one) for p, found in OUTSIDE.items() for one in found])
+def test_what_lies_just_outside_is_refused(player: str, setting: str, bad: Any) -> None:
+    cls = {**discover("primal"), **discover("dual")}[player]
+    with pytest.raises(rf.InvalidInput, match=re.escape(f"The '{setting}' of {player} must be")):
+        cls(**{setting: bad})
+
+
 @pytest.mark.parametrize(
-    "options", [{"model": "exact"}, {"copies": True}, {"model": "exact", "copies": True}, {"scale": 0.0}], ids=str
+    "cls", [cls for cls in PRIMAL if declarations(cls).get("pooled") is bool], ids=lambda cls: cls.name
 )
-def test_options_of_politex_keep_the_contract_too(options: dict[str, Any]) -> None:
-    check_primal(discover("primal")["politex"](**options))
+def test_tables_are_finite_and_not_pooled_over_steps_that_differ(cls: Any) -> None:
+    own = {"B": 1.0} if "B" in declarations(cls) else {}
+    with pytest.raises(
+        rf.InvalidInput, match=f"'pooled' of {re.escape(cls.name)} must be false for dynamics that change"
+    ):
+        cls(**own, pooled=True).init(corners()["layered"], 10, 0)
+    with pytest.raises(rf.NotCertifiable, match="needs a finite problem"):
+        cls(**own).init(corners()["vectors"], 10, 0)
 
 
 def test_the_battery_runs_on_a_problem_of_ones_own() -> None:

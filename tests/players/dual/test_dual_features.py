@@ -8,7 +8,6 @@ import pytest
 from numpy.typing import NDArray
 
 import resetfree as rf
-from resetfree.core.state import dump, load
 from resetfree.players.dual import FeasibleSet, Space, functions
 from resetfree.players.dual.online_gradient import AdagradNorm, ConstantStep, OptimisticGradient, ProjectedGradient
 from resetfree.problems.features import Features, discover, make_features
@@ -142,24 +141,6 @@ def test_the_stated_bound_holds_on_a_continuum_of_starts(player: rf.DualPlayer[A
     best = B * float(np.linalg.norm(total))  # max over |theta| <= B in the set of sum_k g_k <xi_k, theta>
     assert best - played <= float(stated.constants["dual_regret_bound"])
     assert best > 0.0
-
-
-def test_a_checkpoint_continues_bit_for_bit() -> None:
-    for player in PLAYERS:
-        problem = Plane(fitted("simplex"))
-        rng = np.random.default_rng(5)
-        rounds = [(rng.normal(size=2), float(rng.random())) for _ in range(60)]
-        whole = player.init(problem, 60, 0)
-        for k, (s1, g) in enumerate(rounds):
-            if k == 30:
-                saved = {key: value.copy() for key, value in dump(whole).items()}
-                again = player.init(Plane(fitted("simplex")), 60, 0)
-                load(again, saved)
-            lam = player.multiplier(whole, s1, never)
-            if k >= 30:
-                assert player.multiplier(again, s1, never) == lam
-                again = player.update(again, a_round(k + 1, s1, lam, g))
-            whole = player.update(whole, a_round(k + 1, s1, lam, g))
 
 
 def test_states_that_are_numbers_are_vectors_of_one() -> None:

@@ -131,12 +131,6 @@ def test_no_path_exceeds_the_bound(kind: str) -> None:
     assert seen["reset"] >= 3
 
 
-def test_danger_is_learned_once_for_all_steps() -> None:
-    few, many = (realised("doors-v0", player, 100) for player in (SharedElimination(), SupportElimination()))
-    assert many == [28] * 3
-    assert max(few) <= 8  # four, and tests
-
-
 def test_without_twins_it_is_support_elimination() -> None:
     one, other = (
         rf.learn("grid-v0", player, FREE, episodes=60, feedback="realised")

@@ -127,18 +127,6 @@ def test_a_guard_that_forgets_breaks_the_bound() -> None:
     assert resets[0] <= unsafe_pairs(mdp) < resets[1]
 
 
-def test_danger_is_learned_once_for_all_steps() -> None:
-    """Seeds are fixed, so that this either always holds or never does."""
-    resets = {
-        name: sum(
-            int(rf.learn("drifting-v0", name, "constant-penalty", episodes=150, seed=s).realised_resets[-1])
-            for s in range(3)
-        )
-        for name in ("linear-ucb", "guarded-linear")
-    }
-    assert resets["guarded-linear"] < resets["linear-ucb"]
-
-
 def test_what_is_too_large_for_tables_is_refused() -> None:
     with pytest.raises(rf.InvalidInput, match=r"small enough for tables.*play linear-ucb"):
         GuardedLinear(pooled=True).init(rf.make("pits-v0", n=150).problem(), 10, 0)

@@ -14,7 +14,6 @@ from resetfree.players.dual.one_multiplier import ConstantPenalty
 from resetfree.players.dual.online_gradient import ProjectedGradient
 from resetfree.players.linear.lsvi import PerturbedHistory, WeightedLSVI
 from resetfree.players.linear.regression import features_of
-from resetfree.players.testing.battery import check_primal
 from resetfree.players.testing.trial_problems import Scripted
 from resetfree.theory.oracle.dynamic_programming import best_response
 
@@ -125,21 +124,6 @@ def test_certain_outcomes_count_up_to_the_horizon_times() -> None:
     assert gains[-1] > 2.0
 
 
-@pytest.mark.parametrize("settings", [{"running": True}, {"running": True, "switching": "rare"}], ids=str)
-def test_options_keep_the_contract(settings: dict[str, Any]) -> None:
-    check_primal(WeightedLSVI(**settings))
-
-
-def test_it_claims_nothing_and_refuses_bad_settings() -> None:
-    told = WeightedLSVI().statement(rf.make("grid-v0").problem(), 100)
-    assert not told.covered
-    assert "tuned" in told.why
-    assert WeightedLSVI(scale=0.0).ridge() == 1.0
-    for bad in ({"scale": -1.0}, {"reg": 0.0}, {"switching": "never"}):
-        with pytest.raises(rf.InvalidInput, match="of lsvi-ucb"):
-            WeightedLSVI(**bad)
-
-
 def perturbed_game(
     mdp: rf.FiniteMDP, episodes: int, seed: int = 0, **settings: Any
 ) -> tuple[PerturbedHistory, Game, Iterator[rf.Round]]:
@@ -203,13 +187,3 @@ def test_the_noise_comes_from_the_seed_and_the_episode() -> None:
 def test_pooled_data_share_their_noise() -> None:
     primal, game, _ = perturbed_game(rf.make("grid-v0"), 3, pooled=True)
     assert primal.noise(game.primal).shape == (1, 60)
-
-
-def test_it_claims_nothing_and_refuses_bad_settings_of_perturbed_history() -> None:
-    told = PerturbedHistory().statement(rf.make("grid-v0").problem(), 100)
-    assert not told.covered
-    assert "tuned" in told.why
-    assert PerturbedHistory(scale=0.0).ridge() == 1.0
-    for bad in ({"scale": -1.0}, {"reg": 0.0}, {"draws": 0}):
-        with pytest.raises(rf.InvalidInput, match="of perturbed-history must be"):
-            PerturbedHistory(**bad)

@@ -12,12 +12,10 @@ from tests.players.linear.naive import Sample, record
 from tests.players.linear.test_linear_ucb import bellman_slack, game_of, with_features
 
 import resetfree as rf
-from resetfree.core.state import dump, load
 from resetfree.players.linear.greedy_composite import GreedyComposite
 from resetfree.players.linear.intervals import IntervalState
 from resetfree.players.linear.linear_ucb import LinearUCB
 from resetfree.players.linear.regression import DeterminantState
-from resetfree.players.testing.battery import check_primal
 from resetfree.theory.certificates import OPTIMISM, RATES, certify
 from resetfree.theory.proved_widths import CORNERS, SETS, determinant_betas
 
@@ -234,20 +232,3 @@ def test_widths_grow_with_the_determinants_of_the_data() -> None:
     assert (last[1] > first[1]).all()
     for h, n in enumerate(visits):
         assert 0 < state.data.log_det[h] <= 3 * log(1 + n / 3) + 1e-9
-
-
-def test_it_keeps_the_contract() -> None:
-    check_primal(LinearUCB(B=5.0, width="proved"))
-
-
-@pytest.mark.parametrize("name", ["ledge", "features"])
-def test_a_state_that_was_saved_goes_on_as_it_was(name: str) -> None:
-    mdp, _ = PROBLEMS[name]
-    primal, game, rounds = game_of(mdp, 30, B=3.0, width="proved")
-    for _ in rounds:
-        pass
-    again = load(primal.init(mdp.problem(), 30, 0), dump(game.primal))
-    for s in np.flatnonzero(~mdp.reset):
-        one, two = primal.plan(game.primal, int(s), 1.5), primal.plan(again, int(s), 1.5)
-        np.testing.assert_array_equal(one.policy, two.policy)
-        assert one[1:] == two[1:]

@@ -15,8 +15,11 @@ SEARCH: dict[str, Any] = {
     **{"members": 2, "hidden": 16, "batch": 16, "model_steps": 0.1, "actor_hidden": 8, "gradient_steps": 0.02},
     **{"n_rollouts": 4, "rollout_length": 4, "samples": 8, "rounds": 1},
 }
+TURNS: dict[str, Any] = {**SOFT, "turn": 7}  # an even number of turns in 200 steps
+AUTONOMY = (*("naive", "fbrl", "medal-sac", "leave-no-trace-sac", "r3l", "vaprl", "mtrf", "ha2020", "risc", "paint"),)
 SMALL: dict[str, dict[str, Any]] = {
-    **{"sac": SOFT, "sac-lagrangian": SOFT, "ppo": LATEST, "mbpo": MODEL_BASED, "neural-search": SEARCH}
+    **dict.fromkeys(AUTONOMY, TURNS),
+    **{"sac": SOFT, "sac-lagrangian": SOFT, "ppo": LATEST, "mbpo": MODEL_BASED, "neural-search": SEARCH},
 }
 
 

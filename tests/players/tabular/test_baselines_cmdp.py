@@ -63,23 +63,11 @@ def test_statements_say_why_there_is_no_theorem(player: rf.PrimalPlayer[Any]) ->
 
 
 def test_bad_settings_are_refused() -> None:
-    for make in (
-        lambda: Opdop(scale=-1.0), lambda: OptCmdp(p=1.0), lambda: OptCmdp(width="x"),  # type: ignore[arg-type]
-        lambda: OptPrimalDual(B=float("nan")), lambda: TripleQ(scale=float("inf")), lambda: GhoshSoftmax(lagged=True),
-    ):  # fmt: skip
-        with pytest.raises(rf.InvalidInput, match="must"):
-            make()
+    with pytest.raises(rf.InvalidInput, match="must"):
+        GhoshSoftmax(lagged=True)
     layered, continuum = rf.make("doors-v0").problem(), rf.make("continuous-linear-v0").problem()
-    for pooled in (Opdop(pooled=True), OptCmdp(pooled=True), OptPrimalDual(B=1.0, pooled=True)):
-        with pytest.raises(rf.InvalidInput, match="change with the step"):
-            pooled.init(layered, 10, 0)
-    for player in (one for one in PRIMALS if not isinstance(one, GhoshSoftmax)):  # which needs features only
-        with pytest.raises(rf.NotCertifiable, match="finite problem"):
-            player.init(continuum, 10, 0)
     with pytest.raises(rf.InvalidInput, match="'B' of opt-primal-dual"):
         OptPrimalDual().init(layered, 10, 0)
-    with pytest.raises(rf.InvalidInput, match="'step' of one-multiplier"):
-        OneMultiplier(B=1.0, step="x").init(layered, 10, 0)  # type: ignore[arg-type]
     with pytest.raises(rf.InvalidInput, match="first_start_only"):
         OneMultiplier(B=1.0, first_start_only=True).init(continuum, 10, 0)
 
@@ -290,13 +278,6 @@ def test_opt_cmdp_approaches_the_best_value_as_counts_grow(env: str) -> None:
     value, cost = Evaluator(mdp)(plans[0].policy, int(np.flatnonzero(start)[0]))
     assert cost == 0.0
     assert value == pytest.approx(best[start][0], abs=1e-3)
-
-
-def test_opt_cmdp_needs_few_resets_on_the_grid() -> None:
-    """A small tuned interval gives a pair up after its first reset: at most one reset per unsafe pair, 18 here."""
-    mdp = rf.make("grid-v0")
-    played = rounds_of(mdp.problem(), OptCmdp(scale=0.05, pooled=True), ConstantPenalty(C=0.0), 1000)
-    assert sum(this.episode.reset for this in played) <= 18
 
 
 def test_opt_cmdp_with_proved_intervals_is_slow_to_give_up() -> None:

@@ -5,13 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from tests.property.random_mdps import rough_mdp
 
 import resetfree as rf
 from resetfree.players.nonepisodic import UnbrokenLife, live, optimal_core, optimal_gain, unsafe_pairs
-
-Floats = NDArray[np.float64]
 
 
 def random_world(seed: int) -> rf.FiniteMDP:

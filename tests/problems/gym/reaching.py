@@ -1,4 +1,4 @@
-"""A machine with goal observations and two motors of its own: a point that is pushed about."""
+"""What tests of environments share: even policies, and a machine with goal observations and two motors of its own."""
 
 import signal
 from typing import Any
@@ -8,6 +8,16 @@ import numpy as np
 from gymnasium import spaces
 
 EDGE = 1.0  # falling off is the reset
+
+
+def even(h: int, state: Any) -> Any:
+    """Both of two actions alike."""
+    return np.array([0.5, 0.5])
+
+
+def evenly(problem: Any) -> Any:
+    """All actions of a problem alike."""
+    return lambda h, state: np.full(problem.n_actions, 1 / problem.n_actions)
 
 
 class Reach(gymnasium.Env[Any, Any]):

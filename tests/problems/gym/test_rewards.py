@@ -1,4 +1,4 @@
-"""Rewards of any range: fixed units, nothing is refused or cut, and the run says what lies outside."""
+"""Reset events as text and functions; rewards of any range, in fixed units, of which nothing is refused or cut."""
 
 import json
 import warnings
@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.problems.gym.reaching import even
 
 import resetfree as rf
 from resetfree.core.errors import Notice
 from resetfree.problems.contract import Note
+from resetfree.problems.gym.events import Condition, event, reward_function
 from resetfree.show.cli import main
 from resetfree.theory.certificates.claims_reduction import primal_cover
-
-
-def even(h: int, s: Any) -> Any:
-    return np.array([0.5, 0.5])
 
 
 def of(line: Any, rewards: dict[int, float], episodes: int = 3, **given: Any) -> tuple[Any, list[Any]]:
@@ -40,10 +40,10 @@ def test_what_lies_outside_the_stated_range_lies_outside_in_the_same_units(line:
     assert [str(one.message) for one in caught] == [
         "'Line' gave the reward -5, outside the range from -2 to 7 that is scaled to [0, 1]: it counts as -0.333, and "
         "claims for rewards in [0, 1] are tuned from here on. For another run state reward_range=(-5, 7), or "
-        "reward_low and reward_high on the command line (docs/reward_scale.md).",
+        "reward_low and reward_high on the command line (docs/own_environment.md).",
         "'Line' gave the reward 30, outside the range from -2 to 7 that is scaled to [0, 1]: it counts as 3.56, and "
         "claims for rewards in [0, 1] are tuned from here on. For another run state reward_range=(-5, 30), or "
-        "reward_low and reward_high on the command line (docs/reward_scale.md).",
+        "reward_low and reward_high on the command line (docs/own_environment.md).",
     ]  # -2.24 is no news, and neither is what rounding adds
     assert [one.tuned for one in problem.noted] == [True, True]
 
@@ -58,7 +58,7 @@ def test_without_a_range_the_first_episode_gives_the_units(line: Any) -> None:
     assert [one.original_return for one in episodes] == [-4.0, -7.0, 3.0]
     assert str(caught[0].message) == (
         "No reward_range is stated for 'Line': rewards from -4 to 1 are scaled to [0, 1], as the first episode "
-        "suggests (docs/reward_scale.md)."
+        "suggests (docs/own_environment.md)."
     )
     assert [one.tuned for one in problem.noted] == [False, True]
 
@@ -196,3 +196,67 @@ def test_the_command_line_notes_it_and_goes_on(tmp_path: Path, capsys: pytest.Ca
     assert [one["what"] for one in notes] == [text.removeprefix("Note: ") for text in err.splitlines()]
     assert main(["run", "gym:Pendulum-v1", "--resume", "--verbose", "--out", str(tmp_path / "a.rfrun")]) == 0
     assert "No reward_range is stated for" in " ".join(capsys.readouterr().out.split())
+
+
+numbers = st.sampled_from(["-100", "0", "0.5", "1e-3", "3", "+2.5"])
+signs = st.sampled_from(["<=", ">=", "==", "!=", "<", ">"])
+terms = st.one_of(
+    st.sampled_from(["terminated", "not terminated", "info.hit", "not info.hit"]),
+    st.builds(
+        lambda subject, sign, value, gap: f"{subject}{gap}{sign}{gap}{value}",
+        st.sampled_from(["reward", "not reward", "observation[0]", "observation[1]", "info.force"]),
+        signs,
+        numbers,
+        st.sampled_from(["", " "]),
+    ),
+)
+groups = st.lists(st.lists(terms, min_size=1, max_size=3).map(" and ".join), min_size=1, max_size=3)
+
+
+@given(
+    groups.map(" or ".join),
+    st.tuples(st.sampled_from([0.0, 0.5, 3.0]), st.sampled_from([-100.0, 2.5])),
+    st.sampled_from([-100.0, 0.0, 0.5]),
+    st.booleans(),
+    st.booleans(),
+)
+def test_words_mean_what_python_means(text: str, at: Any, reward: float, terminated: bool, hit: bool) -> None:
+    class Info:
+        force = 3.0
+
+    Info.hit = hit  # type: ignore[attr-defined]
+    observation = np.array(at)
+    names = {"observation": observation, "reward": reward, "terminated": terminated, "info": Info}
+    meant = bool(eval(text, {}, names))
+    assert Condition.read(text, "x")(observation, reward, terminated, {"hit": hit, "force": 3.0}) == meant
+
+
+def test_the_default_is_terminated_and_never_is_never() -> None:
+    assert event(None, "x")(0, 0.0, True, {}) is True
+    assert event(None, "x")(0, 0.0, False, {}) is False
+    assert event("never", "x")(0, 0.0, True, {}) is False
+    assert event("observation==36", "x")(36, 0.0, False, {}) is True
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "truncated", "reward", "terminated<=1", "reward<=", "reward<=x", "reward<=1.e.", "observation[a]>1",
+     "reward=1", "terminated and", "__import__('os')", "observation", 5],
+)  # fmt: skip
+def test_other_words_are_refused(text: Any) -> None:
+    with pytest.raises(rf.InvalidInput, match=r"^The 'reset_when' of 'x' must be a function .* Got .* instead\.$"):
+        event(text, "x")
+
+
+def test_functions_are_found_by_name() -> None:
+    found = reward_function("math:fsum", "x")
+    assert found is not None
+    assert found([1.0, 2.0]) == 3.0  # type: ignore[call-arg]
+    with pytest.raises(
+        rf.InvalidInput, match=r"The 'reset_when' of 'x' must be .* Got 'math:nothing', which does not import"
+    ):
+        event("math:nothing", "x")
+    with pytest.raises(rf.InvalidInput, match="Got 'math:pi', which is float, instead"):
+        reward_function("math:pi", "x")
+    with pytest.raises(rf.InvalidInput, match=r"The 'reward' of 'x' must be a function .* Got 3 instead"):
+        reward_function(3, "x")  # type: ignore[arg-type]

@@ -8,6 +8,7 @@ import pytest
 from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.problems.gym.reaching import evenly
 
 import resetfree as rf
 from resetfree.core.errors import EnvironmentFailed
@@ -18,10 +19,6 @@ from resetfree.problems.features.basis import RandomFourier, UserFeatures
 from resetfree.problems.gym.events import Unusable
 from resetfree.problems.gym.flattening import learner_actions, list_actions
 from resetfree.problems.gym.observations import Numbered, observer_for
-
-
-def even(problem: Any) -> Any:
-    return lambda h, state: np.full(problem.n_actions, 1 / problem.n_actions)
 
 
 def test_discrete_observations_count_from_zero_with_one_state_for_the_reset(line: Any) -> None:
@@ -150,7 +147,7 @@ def test_distinct_observations_are_numbered_as_they_come(line: Any) -> None:
 
     env._seen = watch
     states, fresh = [], True
-    for episode in rf.simulate(problem, even(problem), 100, seed=2):
+    for episode in rf.simulate(problem, evenly(problem), 100, seed=2):
         states += episode.states.tolist()[0 if fresh else 1 :]
         fresh = episode.reset
     number: dict[tuple[int, str], int] = {}
@@ -162,7 +159,7 @@ def test_distinct_observations_are_numbered_as_they_come(line: Any) -> None:
 
 def test_the_numbering_can_be_saved_and_taken_back(line: Any) -> None:
     problem = rf.from_gym(line(observation="dictionary"), states=30, horizon=40)
-    list(rf.simulate(problem, even(problem), 20, seed=2))
+    list(rf.simulate(problem, evenly(problem), 20, seed=2))
     kept = problem.saved()
     assert set(kept) == {"seen", "units"}
     again = rf.from_gym(line(observation="dictionary"), states=30, horizon=40)
@@ -180,7 +177,7 @@ def test_the_numbering_can_be_saved_and_taken_back(line: Any) -> None:
 def test_more_distinct_observations_than_said_end_the_run(line: Any) -> None:
     problem = rf.from_gym(line(), states=3, horizon=40)
     with pytest.raises(EnvironmentFailed, match=r"^At step 3 of an episode \(step 3 in all\), .* more than 3 distinct"):
-        list(rf.simulate(problem, even(problem), 5, seed=2))
+        list(rf.simulate(problem, evenly(problem), 5, seed=2))
     for wrong in (0, True, 2.5):
         with pytest.raises(rf.InvalidInput, match="must be an integer from 1"):
             rf.from_gym(line(), states=wrong)  # type: ignore[arg-type]
@@ -209,7 +206,7 @@ def test_what_only_looks_like_a_number_is_none(other: Any) -> None:
 def test_minigrid_runs_with_numbered_observations() -> None:
     problem = rf.from_gym("gym:MiniGrid-LavaGapS5-v0", states=500, horizon=50, max_steps=10**9, reset_when="terminated")
     assert (problem.n_states, problem.n_actions) == (501, 7)
-    episodes = list(rf.simulate(problem, even(problem), 60, seed=0))
+    episodes = list(rf.simulate(problem, evenly(problem), 60, seed=0))
     assert sum(e.reset for e in episodes) > 5
     assert 20 < len(problem.saved()["seen"]) < 500
 
@@ -230,7 +227,7 @@ def test_continuous_actions_are_a_box_unless_a_grid_or_a_list_is_requested() -> 
     assert isinstance(problem.actions, rf.Choices)
     assert [a.tolist() for a in problem.actions] == [[-2], [-1], [0], [1], [2]]
     assert problem.actions[0].dtype == np.float32
-    assert len(next(rf.simulate(problem, even(problem), 1)).actions) == 20
+    assert len(next(rf.simulate(problem, evenly(problem), 1)).actions) == 20
 
 
 @pytest.mark.parametrize(
@@ -330,7 +327,7 @@ def test_discrete_actions_keep_their_names() -> None:
 def test_mujoco_with_a_grid_of_actions() -> None:
     problem = rf.from_gym("gym:Hopper-v5", actions=2, reward_range=(-10, 20), horizon=20)
     assert problem.n_actions == 8
-    episodes = list(rf.simulate(problem, even(problem), 10, seed=0))
+    episodes = list(rf.simulate(problem, evenly(problem), 10, seed=0))
     assert any(e.reset for e in episodes)
     assert all(np.isfinite(e.original_return) for e in episodes)
 
@@ -339,7 +336,7 @@ def test_highway_goes_on_after_its_own_time_limit_and_a_crash_is_the_event() -> 
     config = {"vehicles_count": 4, "lanes_count": 2, "duration": 3, "simulation_frequency": 5}
     problem = rf.from_gym("gym:highway-v0", config=config, horizon=10, reset_when="info.crashed")
     assert (problem.n_states, problem.n_actions) == (None, 5)
-    episodes = list(rf.simulate(problem, even(problem), 6, seed=1))
+    episodes = list(rf.simulate(problem, evenly(problem), 6, seed=1))
     calm = [e for e in episodes if not e.reset]
     assert all(len(e.actions) == 10 for e in calm)
     assert len(problem.interventions()) == 1 + sum(e.reset for e in episodes[:-1])

@@ -1,7 +1,7 @@
 """The cart-pole and the pendulum move by Lagrange's equations, stay up while they are steered, and fall otherwise."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -52,33 +52,32 @@ def rod(length: float, mass: float, pivot: complex, angle: complex, gravity: flo
     return float((mass / POINTS) * (0.5 * speed - gravity * up.real).sum())
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_the_cart_pole_obeys_lagranges_equations(seed: int) -> None:
-    c = cart_pole
-    rng = np.random.default_rng(seed)
-    x, u = rng.uniform(-1, 1, 4), rng.uniform(-1, 1, 1)
-    rates = c.CartPole().rates(x, u)
-    np.testing.assert_array_equal(rates[[0, 2]], x[[1, 3]])
-
-    def lagrangian(q: Floats, w: Floats) -> float:
-        place, angle = q + 1j * TINY * w
-        return 0.5 * c.CART * float(w[0]) ** 2 + rod(2 * c.HALF, c.POLE, place, angle, c.GRAVITY)
-
-    needed = generalised_force(lagrangian, x[[0, 2]], x[[1, 3]], rates[[1, 3]])
-    np.testing.assert_allclose(needed, [c.FORCE * u[0], 0.0], atol=1e-5)
+def of_cart_pole(q: Floats, w: Floats) -> float:
+    """The Lagrangian of the cart-pole, from the definition."""
+    c, place = cart_pole, q + 1j * TINY * w
+    return 0.5 * c.CART * float(w[0]) ** 2 + rod(2 * c.HALF, c.POLE, place[0], place[1], c.GRAVITY)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_the_pendulum_obeys_lagranges_equations(seed: int) -> None:
+def of_pendulum(q: Floats, w: Floats) -> float:
+    """That of the pendulum."""
     c = upright_pendulum
-    rng = np.random.default_rng(seed)
-    x, u = rng.uniform(-1, 1, 2), rng.uniform(-1, 1, 1)
-    rates = c.UprightPendulum().rates(x, u)
-    assert rates[0] == x[1]
-    needed = generalised_force(
-        lambda q, w: rod(c.ROD, c.MASS, 0.0, q[0] + 1j * TINY * w[0], c.GRAVITY), x[:1], x[1:], rates[1:]
-    )
-    np.testing.assert_allclose(needed, [c.TORQUE * u[0]], atol=1e-5)
+    return rod(c.ROD, c.MASS, 0.0, q[0] + 1j * TINY * w[0], c.GRAVITY)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    ("machine", "lagrangian", "given"),
+    [(cart_pole.CartPole(), of_cart_pole, [cart_pole.FORCE, 0.0]),
+     (upright_pendulum.UprightPendulum(), of_pendulum, [upright_pendulum.TORQUE])],
+    ids=["cart-pole", "pendulum"],
+)  # fmt: skip
+def test_it_obeys_lagranges_equations(machine: Any, lagrangian: Any, given: list[float], seed: int) -> None:
+    rng, n = np.random.default_rng(seed), 2 * len(given)
+    x, u = rng.uniform(-1, 1, n), rng.uniform(-1, 1, 1)
+    rates = machine.rates(x, u)
+    np.testing.assert_array_equal(rates[::2], x[1::2])
+    needed = generalised_force(lagrangian, x[::2], x[1::2], rates[1::2])
+    np.testing.assert_allclose(needed, np.array(given) * u[0], atol=1e-5)
 
 
 @cases

@@ -70,17 +70,6 @@ def slowly(found: Lived, goal: Goal, long: int) -> Found:
     return Found(len(found.falls), None)
 
 
-def test_falls_before_it_stays_up() -> None:
-    found = lived((30, 1.0, True), (100, 1.0, False), (99, 1.0, True), (100, 1.0, False), (100, 1.0, False))
-    assert reached(found, Goal(), 200) == Found(2, 429)
-    assert reached(found, Goal(), 100) == Found(1, 130)
-    assert reached(found, Goal(), 201) == Found(2, None)
-
-
-def test_a_fall_in_the_last_step_ends_the_stretch() -> None:
-    assert reached(lived((100, 1.0, False), (100, 1.0, True)), Goal(), 200) == Found(1, None)
-
-
 def test_a_reset_that_is_no_fall_is_not_counted_but_ends_the_stretch() -> None:
     found = lived((100, 1.0, False)).broken().then(100, 100.0, fell=False)
     assert reached(found, Goal(), 200) == Found(0, None)

@@ -21,8 +21,6 @@ from resetfree.theory.certificates.anytime import (
     regret_upper,
     resets_lower,
     resets_upper,
-    return_variance,
-    upper_sum,
 )
 from resetfree.theory.certificates.claims_dual import comparators, dual_start
 from resetfree.theory.certificates.record import DIGEST
@@ -85,19 +83,6 @@ def test_a_smaller_bound_would_not_be_covered() -> None:
     assert (expected < happened - 1.0).any(axis=1).sum() > MOST
 
 
-def test_reset_bounds_are_the_best_of_the_grid() -> None:
-    n = np.array([0.0, 1.0, 7.0, 400.0, 1e6])
-    t = 2.0 ** (1 - np.arange(40))[:, None]
-    log_delta = np.log((np.arange(40) + 1) * (np.arange(40) + 2) / 0.05)[:, None]
-    np.testing.assert_allclose(resets_upper(n, 0.05), ((t * n + log_delta) / (1 - np.exp(-t))).min(axis=0), rtol=1e-12)
-    best = np.maximum(((t * n - log_delta) / (np.exp(t) - 1)).max(axis=0), 0.0)
-    np.testing.assert_allclose(resets_lower(n, 0.05), best, rtol=1e-12)
-    assert (resets_lower(n, 0.05) <= n).all()
-    assert (n <= resets_upper(n, 0.05)).all()
-    assert resets_upper(1e6, 0.05) < 1.01e6  # relatively tight when there is much to see
-    assert resets_lower(1e6, 0.05) > 0.99e6
-
-
 @pytest.mark.parametrize("rho", [1.0, 50.0, 5000.0])
 def test_the_boundary_covers_random_walks(rho: float) -> None:
     rng = np.random.default_rng(2)
@@ -106,16 +91,6 @@ def test_the_boundary_covers_random_walks(rho: float) -> None:
     assert (np.abs(walks) > boundary).any(axis=1).sum() <= MOST
     if rho < K / 5:  # tightest where v is about 5 rho: there it is not idly wide either
         assert (np.abs(walks) > 0.6 * boundary).any(axis=1).sum() > MOST / 2
-
-
-def test_the_boundary_is_the_level_set_of_the_mixture() -> None:
-    """E_y exp(y S - y^2 v / 2) for y ~ N(0, 1/rho), integrated numerically, is 1/delta on the boundary."""
-    v, rho, delta = 30.0, 4.0, 0.05
-    s = float(mixture_boundary(v, delta, rho))
-    y = np.linspace(-8, 8, 400_001)
-    density = np.sqrt(rho / (2 * np.pi)) * np.exp(-rho * y**2 / 2)
-    mixed = float(np.trapezoid(density * np.exp(y * s - y**2 * v / 2), y))
-    assert mixed == pytest.approx(1 / delta, rel=1e-6)
 
 
 @pytest.mark.parametrize("noise", [0.0, "bernoulli", 0.7])
@@ -137,29 +112,6 @@ def test_regret_stays_below_its_bound(noise: float | str) -> None:
     truth = 0.8 * horizon * rounds - mean.cumsum(axis=1)
     bound = regret_upper(rounds, above, reward.cumsum(axis=1), horizon, DELTA, noise)
     assert (truth > bound).any(axis=1).sum() <= MOST
-
-
-def test_noise_adds_its_variance() -> None:
-    assert return_variance(6) == return_variance(6, "bernoulli") == 9.0
-    assert return_variance(6, 2.0) == 9.0 + 24.0
-    rng, y = np.random.default_rng(4), 0.4
-    returns = 6.0 * (rng.random(200_000) < 0.5) - 3.0 + 2.0 * rng.normal(size=(6, 200_000)).sum(axis=0)
-    assert np.log(np.exp(y * returns).mean()) <= y**2 * return_variance(6, 2.0) / 2
-
-
-def test_each_start_uses_the_best_of_all_its_rounds() -> None:
-    rng = np.random.default_rng(5)
-    s1, upper = rng.integers(4, size=60), rng.uniform(0, 8, size=60)
-    naive = [
-        sum(min(6.0, min(upper[j] for j in range(k + 1) if s1[j] == s1[i])) for i in range(k + 1)) for k in range(60)
-    ]
-    np.testing.assert_allclose(upper_sum(s1, upper, 6), naive, rtol=1e-12)
-    points = rng.random(60)  # a continuum: no start comes twice
-    np.testing.assert_allclose(upper_sum(points, upper, 6), np.minimum(upper, 6).cumsum())
-
-
-def test_regret_from_below() -> None:
-    np.testing.assert_array_equal(regret_lower([0, 5], 3.0, 0.05), -3.0 * resets_upper([0, 5], 0.05))
 
 
 @pytest.mark.parametrize(

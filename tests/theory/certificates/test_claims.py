@@ -141,7 +141,7 @@ def test_words_about_the_limit_are_true() -> None:
     readme = (DOCS.parent / "README.md").read_text()
     assert "[no learner can promise fewer](" not in readme
     assert "no learner" not in BY_SIZES
-    (row,) = [line for line in (DOCS / "what_is_guaranteed.md").read_text().splitlines() if "`auto` takes" in line]
+    (row,) = [line for line in (DOCS / "guarantees.md").read_text().splitlines() if "`auto` takes" in line]
     assert "if Assumption 1 holds" in row
     assert "triple" in row
 
@@ -403,7 +403,7 @@ def test_the_chance_of_realised_costs_is_bounded_by_what_is_known_before(dual: s
 
 
 def test_too_many_starts_are_not_replaced_by_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("resetfree.theory.assumptions.multipliers.LARGEST_WORK", 10.0)
+    monkeypatch.setattr("resetfree.theory.assumptions.LARGEST_WORK", 10.0)
     run = rf.learn("grid-v0", "uniform", "projected-gradient", B=40.0, feedback="realised", episodes=20)
     found = star(run)
     assert isinstance(found, str)

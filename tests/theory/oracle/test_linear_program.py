@@ -23,15 +23,6 @@ def trap(p: float = 0.5, horizon: int = 2, **options: Any) -> rf.FiniteMDP:
     return rf.FiniteMDP(transition, [[0.0, 1.0], [0.0, 0.0], [0.0, 0.0]], [False, False, True], horizon, **options)
 
 
-def test_the_grid_is_solved_to_the_last_digits() -> None:
-    mdp = rf.make("grid-v0")
-    answer = rf.solve(mdp)
-    for s in np.flatnonzero(answer.feasible):
-        value = best_value(mdp, start(mdp, int(s)))
-        assert value == pytest.approx(answer.value[s], abs=1e-12)
-        assert least_multiplier(mdp, int(s), value) == pytest.approx(answer.lambda_hat[s], rel=1e-10, abs=1e-10)
-
-
 def test_a_positive_budget_has_no_policy_for_all_starts() -> None:
     """From A, "risky" half of the time at s; from B, always; with no budget, never, for both."""
     mdp = rf.make("thresholds-v0")
@@ -117,18 +108,6 @@ def test_what_cannot_be_answered_is_refused() -> None:
 
 
 # The grid, cell by cell: best reset-free value and least optimal multiplier. Cells 5 and 6 are pits.
-GRID = {
-    0: ("22910937/50000000", "29.14284"),
-    1: ("20394829/50000000", "33.654834"),
-    2: ("98424317/50000000", "37.8664632"),
-    3: ("8", "0"),
-    4: ("8009921/12500000", "24.2866"),
-    7: ("53204157/25000000", "36.3705989"),
-    8: ("12/5", "0"),
-    9: ("60929627/100000000", "24.0437"),
-    10: ("31281159/100000000", "28.60748"),
-    11: ("144804471/100000000", "32.701518"),
-}
 
 
 def coin(p: float) -> rf.FiniteMDP:
@@ -138,38 +117,6 @@ def coin(p: float) -> rf.FiniteMDP:
     transition[0, 1], transition[1, :] = [1.0 - p, p, 0.0], [1.0 - p, 0.0, p]
     support[0, 0, 0] = support[0, 1, 0] = support[0, 1, 1] = support[1, :, 0] = support[1, :, 2] = True
     return rf.FiniteMDP(transition, [[0.0, 1.0], [0.0, 0.0], [0.0, 0.0]], [False, False, True], 2, support=support)
-
-
-def test_the_grid_in_fractions() -> None:
-    mdp = rf.make("grid-v0")
-    truth = solve_exactly(mdp)
-    for s in range(mdp.n_states):
-        assert truth.feasible[s] == (s in GRID)
-        if s in GRID:
-            value, multiplier = GRID[s]
-            assert truth.value[s] == Fraction(value)
-            assert truth.lambda_hat[s] == Fraction(multiplier)
-        else:
-            assert truth.value[s] is None
-            assert truth.lambda_hat[s] is None
-    v_r, v_c = evaluate_exactly(mdp, truth.policy)
-    assert all(v_r[s] == truth.value[s] and v_c[s] == 0 for s in GRID)
-
-
-def test_eighteen_pairs_of_the_grid_are_unsafe() -> None:
-    """With a step to go, as with many: the cells next to the pits, in the actions that may slip or step into them."""
-    mdp = rf.make("grid-v0")
-    model, nothing = exact_model(mdp), [Fraction(0)] * mdp.n_states
-    costs = [model.act(7, s, a, nothing, nothing).v_c for s in GRID for a in range(mdp.n_actions)]
-    assert sum(c > 0 for c in costs) == 18
-
-
-@pytest.mark.parametrize("bins", [1, 3, 10])
-def test_without_a_gap_the_multiplier_grows_with_the_square_of_the_bins(bins: int) -> None:
-    truth = solve_exactly(rf.make("no-multiplier-v0", bins=bins), starts=[0])
-    assert truth.lambda_hat[0] == 4 * bins**2
-    gap = solve_exactly(rf.make("no-multiplier-v0", bins=bins, gap=0.25), starts=[0])
-    assert gap.lambda_hat[0] == 4
 
 
 @pytest.mark.parametrize("p", [0.5, 1e-3, 1e-100, 1e-300])

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 import resetfree as rf
 from resetfree.problems.continuum import Continuum, inside_continuum
 from resetfree.problems.zoo.continuous_box import ContinuousBoxMDP, dealt, grid
-from resetfree.theory.assumptions.multipliers import check_continuum, feasible, linear
+from resetfree.theory.assumptions import check_continuum, feasible, linear
 from resetfree.theory.oracle import nodes, quadrature
 
 Floats = NDArray[np.float64]

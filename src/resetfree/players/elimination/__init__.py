@@ -12,7 +12,20 @@ an episode.
 **Beyond the episode.** W(s) the optimistic value of what follows an episode that ends in s, T the plan of one episode
 on the counts (`count_players.composite_plan`) with W behind it, gamma = 1 - 1 / EPISODES the discount between two
 episodes. W decides which of the allowed actions is taken, and no more: the sets follow from edges and reset states that
-were seen, so each reset still removes an unsafe pair, and the bound on resets is untouched (docs/rules.md).
+were seen, so each reset still removes an unsafe pair, and the bound on resets is untouched:
+
+Let A be the sets of allowed actions when an episode begins, and
+let Assumption 1 hold.
+  Proof. (1) A is computed from the edges and reset states that were seen, and from nothing else: neither W nor the
+  objective enters. (2) Every plan takes allowed actions only, wherever there is one and the step moves: Q is maximised
+  over them, whatever W is (`composite_step`). (3) What is truly safe is in A on every path, since the observed edges
+  are a part of the true ones; so from a start with a safe action there is an allowed one. (4) An episode that is reset
+  took, at its first step out of the states that can still be safe, or at its last, an allowed action with an observed
+  successor that is now known to be bad: that pair is truly unsafe, was in A, and is not allowed again. So each reset
+  removes one unsafe pair from A for good, and no path has more resets than there are unsafe pairs; the same for
+  triples.  []
+The bound by rules holds too: tests wait as long as before, and an episode that tries again what survived tries nothing
+that is held back. With `width="theory"` the regret bound is that of `objective="episode"` alone.
 """
 
 from __future__ import annotations

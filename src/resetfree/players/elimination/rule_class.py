@@ -7,6 +7,34 @@ most a value. Simple rules come first: each group of rules has a share of the we
 Legend: J rules, R rows (states, or states of each step), C cells of all rules together, P kinds of danger (rho, p0). A
 rule and a kind together are a hypothesis: each cell of the rule is fatal with probability p0 beforehand, independently
 of the others; a step from a fatal cell falls with probability rho, and one from any other cell never.
+
+**Rules: what is proved.** Legend: bits(a) = log2(1 / weight) of the hypothesis of least bits under which action a is
+fatal in exactly the cells where it is: its weight beforehand, times p0 for each fatal cell, times 1 - p0 for each other
+one; a dangerous action is one that can lead to a reset; a test is a plan that opens a pair that was held back.
+
+On every path resets never exceed the unsafe pairs (or triples): each reset rules one out for good, and which of the
+allowed actions is taken plays no part in the proof. So a class of rules that is wrong costs no reset beyond that.
+
+Where a pair that can lead to a reset always does, some action never does, and states have their factors before they
+are seen, after K episodes resets <= sum over dangerous actions of bits(a) + log2(K) + 1.
+  Proof. Let Phi(a) be the sum of the weights of all hypotheses about action a, each times the probability of what was
+  seen. It is at most 1 beforehand and, if the hypothesis above is true, never below 2^-bits(a). (1) A reset by a pair
+  to which the mixture gave at most 1/2, as of every pair that was not held back: Phi(a) at least halves; what else was
+  seen in the episode only lowers it. (2) An episode without a reset in which a pair survived that the mixture gave at
+  least 1/2 to a reset: Phi(a) at least halves, and m decreases by one (to no less than 0). Both together happen at most
+  sum of bits(a) times. (3) Every other reset is a test that ended in it, and m grows by one. A test waits 2^m episodes,
+  so m <= log2(K) + 1, and (3) happens at most that often more than (2). The action that is never dangerous is never
+  held back, so in no state is everything held back, and there is no dead end. With hypotheses lighter than the heaviest
+  by e^-25 left out, all this is up to rounding. Survivals of a pair are taken into account at the 1st, 2nd, 4th, 8th
+  and 16th: fewer factors, each at most 1.  []
+
+With `moves="relative"`: resets <= sum over all A actions of bits(a) + A + 1 + (dangerous actions) + log2(K) + 1. The
+mixture is over all actions at once (1/2 that places are all that matters, and otherwise 1/2 for each action), so bits
+of actions that are never dangerous count; and an action that never led to a reset is classified by the places alone,
+and is taken first where everything is held back, so that its first reset is counted apart. The rest of the proof is the
+same: the places are one more forecaster in the mixture, and tests wait at least 2^m episodes. Bounds of single actions
+cannot be mixed (the rule of one, the pairs of another): tests share one waiting time, which a survival of any action
+shortens (2).
 """
 
 from collections.abc import Iterator

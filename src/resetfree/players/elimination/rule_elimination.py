@@ -301,13 +301,13 @@ class RuleElimination(TakesEpisodes, EliminationPlayer):
     It plays inside what support elimination allows, so on every path resets never exceed the number of unsafe pairs.
     Where a pair that can fall always does, and some action never falls, they are at most the sum over actions of
     bits(a), plus log2(K) + 1: bits(a) = log2(1 / weight) of the lightest description of where the action is fatal, by
-    a rule and its cells. Definition and proof: docs/rules.md.
+    a rule and its cells. The proof is in the docstring of `rule_class`; docs/rules.md has the rules.
 
     Without factors (`problem.factors` None, counts pooled), and with moves "pairs" on problems that are too large for
     tables, it is support elimination.
 
     moves: "pairs": danger is that of an action in a state. "relative": what actions do to the factors of a state in one
-      place is used in others, and danger may belong to where they lead; the second bound is larger (docs/rules.md).
+      place is used in others, and danger may belong to where they lead; the second bound is larger.
     scale, width, pooled, ties, noise, p, objective: see `support-elimination`.
 
     >>> import resetfree as rf

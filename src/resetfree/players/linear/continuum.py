@@ -292,22 +292,13 @@ class ContinuumState:
 
 
 def no_states(
-    problem: Problem,
-    name: str,
-    *,
-    pooled: bool,
-    reg: float,
-    episodes: int,
-    rare: bool,
-    width: CoverWidth | None,
-    betas: tuple[float, float],
-    alpha: float = float("inf"),
+    player: Any, problem: Problem, episodes: int, width: CoverWidth | None, alpha: float = float("inf")
 ) -> ContinuumState:
-    """No data yet on a continuum of states."""
-    data = no_pairs(problem, name, pooled=pooled, reg=reg, episodes=episodes)
-    return ContinuumState(
-        0, data, rare, width, beta_r=betas[0], beta_c=betas[1], alpha=alpha, n_actions=problem.n_actions
-    )
+    """No data yet on a continuum of states, for a player with `pooled`, `switching`, `ridge` and `betas`."""
+    data = no_pairs(problem, player.name, pooled=player.pooled, reg=player.ridge(), episodes=episodes)
+    rare = plans_rarely(player.switching, problem, player.name)
+    beta_r, beta_c = (0.0, 0.0) if width else player.betas(problem, episodes)
+    return ContinuumState(0, data, rare, width, beta_r, beta_c=beta_c, alpha=alpha, n_actions=problem.n_actions)
 
 
 def on_continuum(problem: Problem) -> bool:

@@ -27,7 +27,7 @@ from resetfree.players import (
     pooled_lacks,
     written_in,
 )
-from resetfree.players.linear.continuum import ContinuumState, no_states, on_continuum, plans_rarely
+from resetfree.players.linear.continuum import ContinuumState, no_states, on_continuum
 from resetfree.players.linear.regression import (
     HasRidge,
     Samples,
@@ -132,16 +132,7 @@ class GreedyComposite(TakesEpisodes, HasRidge, PrimalPlayer[AnyState]):
     def init(self, problem: Problem, episodes: int, seed: int) -> AnyState:
         """No data yet; refuses states that are neither finite nor have features, and layered problems if pooled."""
         if on_continuum(problem):
-            return no_states(
-                problem,
-                self.name,
-                pooled=self.pooled,
-                reg=self.ridge(),
-                episodes=episodes,
-                rare=plans_rarely(self.switching, problem, self.name),
-                width=self.cover(problem) if self.width == "proved" else None,
-                betas=(0.0, 0.0) if self.width == "proved" else self.betas(problem, episodes),
-            )
+            return no_states(self, problem, episodes, self.cover(problem) if self.width == "proved" else None)
         data = no_samples(problem, self.name, pooled=self.pooled, reg=self.ridge())
         shape = data.shape if self.switching == "rare" else (0, 0, 0)
         kept = Kept(-1.0, np.zeros(len(data.log_det)), np.zeros(shape), *(np.zeros(shape[1]) for _ in range(3)))

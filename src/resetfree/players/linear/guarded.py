@@ -22,7 +22,15 @@ from resetfree.core.errors import InvalidInput, NotCertifiable
 from resetfree.core.settings import Positive, Probability, Range
 from resetfree.game.capabilities import Partner, PrimalRegretBound, Proof, Suited
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
-from resetfree.players import TakesEpisodes, check_episodes, covered_unless, features_words, finite_states, make_player
+from resetfree.players import (
+    TakesEpisodes,
+    check_episodes,
+    covered_unless,
+    features_words,
+    finite_states,
+    make_player,
+    sizes,
+)
 from resetfree.players.elimination import (
     EliminationState,
     LargeEliminationState,
@@ -107,6 +115,7 @@ class GuardedLinear(TakesEpisodes, PrimalPlayer[GuardedState]):
 
     def init(self, problem: Problem, episodes: int, seed: int) -> GuardedState:
         """No data yet; without features of pairs only elimination guards. Refuses what is too large for tables."""
+        sizes(problem, self.pooled, self.name)
         sets = self.elimination.init(problem, episodes, seed)
         if isinstance(sets, LargeEliminationState):
             raise InvalidInput(

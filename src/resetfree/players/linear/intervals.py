@@ -18,8 +18,9 @@ from resetfree.game.capabilities import FallsBound, PrimalRegretBound, Proof
 from resetfree.game.contract import Round
 from resetfree.players import check_room, sizes
 from resetfree.players.linear.pair_values import Widths
+from resetfree.players.linear.regression import WholePass
 from resetfree.players.tabular.counts import ALL, Counts, HasCounts, empty_counts
-from resetfree.problems.contract import Problem, State
+from resetfree.problems.contract import Problem
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.theory.proved_widths import (
     EACH_SUM,
@@ -162,7 +163,7 @@ def interval_plan(
 
 
 @dataclass
-class IntervalState(HasCounts):
+class IntervalState(WholePass, HasCounts):
     """The counts of all cells, and the constants of this run."""
 
     k: int  # episodes seen
@@ -171,11 +172,6 @@ class IntervalState(HasCounts):
     alpha: float = field(metadata={"saved": False})
     beta_r: float = field(metadata={"saved": False})  # not used: widths are intervals
     beta_c: float = field(metadata={"saved": False})
-
-    def plan(self, s1: State, widths: Widths, caps: Floats) -> tuple[Floats, float, float]:
-        """The policy [H, S, A], and its estimated V_r and V_c at s1."""
-        policy, v_r, v_c, _, _ = self.backward(widths, caps)
-        return policy, float(v_r[s1]), float(v_c[s1])
 
     def backward(self, widths: Widths, caps: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
         """See `LinearUCB.backward`."""

@@ -40,6 +40,7 @@ from resetfree.players.linear.regression import (
     HasRidge,
     Regressed,
     Switching,
+    WholePass,
     dimension_of,
     is_one_hot,
     longer_than_one,
@@ -59,7 +60,7 @@ Width: TypeAlias = Literal["tuned", "theory", "paper", "proved"]
 
 
 @dataclass
-class LinearState(Regressed):
+class LinearState(WholePass, Regressed):
     """What has been learned, and the constants of this run."""
 
     old: Floats  # [H, S, A] last policy if lagged, else empty
@@ -70,11 +71,6 @@ class LinearState(Regressed):
 
     def __post_init__(self) -> None:
         self.betas = np.outer([self.beta_r, self.beta_c], np.ones(self.shape[0]))
-
-    def plan(self, s1: State, widths: Widths, caps: Floats) -> tuple[Floats, float, float]:
-        """The policy [H, S, A], and its estimated V_r and V_c at s1."""
-        policy, v_r, v_c, _, _ = self.backward(widths, caps)
-        return policy, float(v_r[s1]), float(v_c[s1])
 
     def backward(self, widths: Widths, caps: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
         """See `LinearUCB.backward`."""
@@ -183,9 +179,9 @@ class LinearUCB(HasRidge, PrimalPlayer[AnyState]):
 
     def init(self, problem: Problem, episodes: int, seed: int) -> AnyState:
         """No data yet; refuses problems that are not finite and layered problems if pooled."""
-        rare = plans_rarely(self.switching, problem, self.name)
+        plans_rarely(self.switching, problem, self.name)  # refuses what finite states cannot have
         if on_continuum(problem):
-            return self._on_continuum(problem, episodes, rare)
+            return self._on_continuum(problem, episodes)
         rows = sizes(problem, self.pooled, self.name)
         if self.width == "proved":
             proved = self.proved(problem, episodes)
@@ -199,21 +195,12 @@ class LinearUCB(HasRidge, PrimalPlayer[AnyState]):
         fields = no_regression(problem, self.name, pooled=self.pooled, reg=self.ridge())
         return LinearState(**fields, old=old, **widths)
 
-    def _on_continuum(self, problem: Problem, episodes: int, rare: bool) -> ContinuumState:
+    def _on_continuum(self, problem: Problem, episodes: int) -> ContinuumState:
         if self.lagged:
             raise InvalidInput("The 'lagged' of linear-ucb must be false on a continuum of states. Got True instead.")
         proved = self.proved(problem, episodes) if self.width == "proved" else None
-        return no_states(
-            problem,
-            self.name,
-            pooled=self.pooled,
-            reg=self.ridge(),
-            episodes=episodes,
-            rare=rare,
-            width=proved.width if isinstance(proved, Covers) else None,
-            betas=(0.0, 0.0) if proved else self.betas(problem, episodes),
-            alpha=self.temperature(problem, episodes),
-        )
+        width = proved.width if isinstance(proved, Covers) else None
+        return no_states(self, problem, episodes, width, self.temperature(problem, episodes))
 
     def plan(self, state: AnyState, s1: State, lam: float) -> Plan:
         """Run the backward pass for this multiplier, or take the plan that is kept for its level."""

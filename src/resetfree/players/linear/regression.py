@@ -3,6 +3,7 @@
 Legend: phi features of pairs [S*A, d]; reg the ridge constant; L layers of data, one per step or one for all.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import log, sqrt
@@ -219,8 +220,19 @@ def whole_pass(
     return policy, v_r, v_c, q_r, q_c
 
 
+class WholePass:
+    """A state whose `backward` is the pass over all states: see `LinearUCB.backward`."""
+
+    backward: Callable[[Widths, Floats], tuple[Floats, Floats, Floats, Floats, Floats]]
+
+    def plan(self, s1: State, widths: Widths, caps: Floats) -> tuple[Floats, float, float]:
+        """The policy [H, S, A], and its estimated V_r and V_c at s1."""
+        policy, v_r, v_c, _, _ = self.backward(widths, caps)
+        return policy, float(v_r[s1]), float(v_c[s1])
+
+
 @dataclass
-class DeterminantState:
+class DeterminantState(WholePass):
     """The regression with its determinants, and the constants of this run."""
 
     k: int  # episodes seen
@@ -235,11 +247,6 @@ class DeterminantState:
         """H, S, A."""
         return self.data.shape
 
-    def plan(self, s1: State, widths: Widths, caps: Floats) -> tuple[Floats, float, float]:
-        """The policy [H, S, A], and its estimated V_r and V_c at s1."""
-        policy, v_r, v_c, _, _ = self.backward(widths, caps)
-        return policy, float(v_r[s1]), float(v_c[s1])
-
     def backward(self, widths: Widths, caps: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
         """See `LinearUCB.backward`."""
         layers, width = len(self.data.log_det), self.width
@@ -250,14 +257,6 @@ class DeterminantState:
     def learn(self, round: Round) -> None:
         """Add the steps of an episode to the regression."""
         add(self.data, round.episode)
-
-
-def no_determinants(
-    problem: Problem, name: str, *, pooled: bool, reg: float, width: DeterminantWidth, alpha: float
-) -> DeterminantState:
-    """No data yet; refuses what is not finite, pooling over steps that differ, and what does not fit in memory."""
-    nan = float("nan")
-    return DeterminantState(0, no_samples(problem, name, pooled=pooled, reg=reg), width, alpha, beta_r=nan, beta_c=nan)
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -354,8 +353,9 @@ class Determinants:
         )
 
     def begin(self, name: str, alpha: float) -> DeterminantState:
-        """No data yet."""
-        return no_determinants(self.problem, name, pooled=self.pooled, reg=self.reg, width=self.width, alpha=alpha)
+        """No data yet; refuses what is not finite, pooling over steps that differ, and what does not fit in memory."""
+        data, nan = no_samples(self.problem, name, pooled=self.pooled, reg=self.reg), float("nan")
+        return DeterminantState(0, data, self.width, alpha, beta_r=nan, beta_c=nan)
 
     def constants(self) -> dict[str, Any]:
         """For the player's statement: which bound is used, and the widths without data, which grow with them."""

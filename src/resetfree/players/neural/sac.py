@@ -64,15 +64,18 @@ class Learning(NamedTuple):
     tau: Any
 
 
-def fresh_actor_critic(size: int, n_actions: int, hidden: int, costs: bool, rng: np.random.Generator) -> Tree:
+def fresh_actor_critic(
+    size: int, n_actions: int, hidden: int, costs: bool, rng: np.random.Generator, critics: int = CRITICS
+) -> Tree:
     """Networks before the first step, and their optimisers.
 
     size: D.
     costs: whether there are critics of cost.
+    critics: how many others, of which the smallest counts.
     """
     networks: Tree = {
         "actor": uniform_layers((size, hidden, hidden, 2 * n_actions), rng),
-        "critics": uniform_layers((size + n_actions, hidden, hidden, 1), rng, CRITICS),
+        "critics": uniform_layers((size + n_actions, hidden, hidden, 1), rng, critics),
         "log_alpha": np.zeros((), dtype=np.float32),
     }
     if costs:
@@ -102,7 +105,7 @@ def draw_actions(actor: Layers, s: Any, noise: Any) -> tuple[Any, Any]:
 
 
 def values(critics: Layers, s: Any, a: Any) -> Any:
-    """[2, B] of both critics."""
+    """[n, B] of all critics."""
     return forward(critics, jnp.concatenate([s, a], axis=-1), jax.nn.relu)[..., 0]
 
 
@@ -124,7 +127,7 @@ def td_targets(tree: Tree, batch: Minibatch, noise: Any, how: Learning) -> tuple
     return wanted, target(batch.terminated, batch.terminated, risk, how.gamma)
 
 
-def _step(tree: Tree, batch: Minibatch, lam: Any, key: Any, how: Learning) -> Tree:
+def gradient_step(tree: Tree, batch: Minibatch, lam: Any, key: Any, how: Learning) -> Tree:
     """One gradient step of every network, in the order of Stable-Baselines3."""
     new, steps = dict(tree), dict(tree["steps"])
 
@@ -168,7 +171,7 @@ def improve(tree: Tree, batches: Minibatch, *, count: Any, seed: Any, first: Any
 def _improve(tree: Tree, batches: Minibatch, *, count: Any, seed: Any, first: Any, lam: Any, how: Learning) -> Tree:
     def one(i: Any, tree: Tree) -> Tree:
         batch = jax.tree.map(lambda field: field[i], batches)
-        return _step(tree, batch, lam, jax.random.fold_in(jax.random.key(seed), first + i), how)
+        return gradient_step(tree, batch, lam, jax.random.fold_in(jax.random.key(seed), first + i), how)
 
     return dict(jax.lax.fori_loop(0, count, one, tree))
 

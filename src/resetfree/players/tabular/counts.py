@@ -170,15 +170,7 @@ class HasCounts:
     @property
     def counts(self) -> Counts:
         """The counts as one record, for the kernels."""
-        return Counts(
-            self.tried,
-            self.earned,
-            self.moved,
-            self.successor,
-            self.seen,
-            known=self.known,
-            known_last=self.known_last,
-        )
+        return Counts._make(getattr(self, name) for name in Counts._fields)
 
     def check_loaded(self) -> None:
         """Check loaded counts: successors are states."""

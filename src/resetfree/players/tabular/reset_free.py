@@ -106,6 +106,7 @@ class LeaveNoTrace(PrimalPlayer[TraceState]):
     """
 
     name: ClassVar[str] = "leave-no-trace"
+    counterpart: ClassVar[str] = "leave-no-trace-sac"
     baseline: ClassVar[bool] = True
     prediction: ClassVar[Prediction] = "none"
     q_min: Fraction = 0.7
@@ -238,6 +239,7 @@ class Medal(PrimalPlayer[MedalState]):
     """
 
     name: ClassVar[str] = "medal"
+    counterpart: ClassVar[str] = "medal-sac"
     baseline: ClassVar[bool] = True
     prediction: ClassVar[Prediction] = "none"
     demonstrations: Annotated[int, Range(1, 10**6)] = 10

@@ -19,12 +19,14 @@ from resetfree.problems.action_spaces import ActionSpace, Box, Choices
 from resetfree.problems.contract import Policy, Problem, State
 from resetfree.problems.features import make_features
 from resetfree.problems.finite.mdp import FiniteMDP, FiniteProblem, model_behind
+from resetfree.problems.knowledge import Demonstration, Guidance
 from resetfree.problems.stepping import Step, SteppedProblem
-from resetfree.theory.assumptions.multipliers import dual_class
+from resetfree.theory.assumptions import dual_class
 
 PIT = 3  # the last of four states
 VECTORS, BOX = "vectors", "box"  # corners whose states are vectors, and whose actions are too
 PUSH = Box(0.0, 1.0)
+_SHOWN = np.array([[-0.4, 0.0], [-0.2, 0.1], [0.0, -0.1]]), np.zeros((2, 1)), np.array([0.7, 1.0])
 
 
 @cache
@@ -77,6 +79,23 @@ class Plane(SteppedProblem):
         self.phi, self.xi = None, None
         self.features, self.low, self.high = make_features("polynomial"), np.array([-0.5, -1.0]), np.array([2.0, 1.0])
         self._pay, self._danger = pay, danger
+
+    @property
+    def guidance(self) -> Guidance | None:
+        """To be near the middle, and to come back from there to x = -0.5; none where actions are a list."""
+        if isinstance(self.actions, Choices):
+            return None
+        none = np.zeros((1, 0))
+        return Guidance(
+            goal=slice(2, 2),
+            goals=none,
+            starts=none,
+            achieved=lambda states: states[:, 2:],
+            reward=lambda states: np.exp(-8.0 * states[:, 0] ** 2),
+            home=lambda states: np.asarray(states[:, 0] < 0.0, dtype=np.float64),
+            onward=lambda states: np.zeros(len(states), dtype=np.int64),
+            demonstrations=lambda seed, back: [] if back else [Demonstration(*_SHOWN)],
+        )
 
     def first_start(self, u: float) -> Floats:
         """Left or right of the middle."""

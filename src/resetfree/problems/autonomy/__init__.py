@@ -11,6 +11,8 @@ _HERE = "resetfree.problems.autonomy"
 IDS: dict[str, tuple[str, dict[str, object]]] = {
     "tabletop-v0": (f"{_HERE}.plane:Tabletop", {}),
     "tabletop-edge-v0": (f"{_HERE}.plane:Tabletop", {"walls": False}),
+    "tabletop-small-v0": (f"{_HERE}.plane:Tabletop", {"size": 0.4, "hold": 100}),
+    "tabletop-small-edge-v0": (f"{_HERE}.plane:Tabletop", {"walls": False, "size": 0.4, "hold": 100}),
     "peg-edge-v0": (f"{_HERE}.plane:Peg", {}),
     "workspace-v0": (f"{_HERE}.plane:Workspace", {}),
     "flip-cheetah-v0": (f"{_HERE}.simulated:FlipCheetah", {}),

@@ -25,7 +25,7 @@ class GoalTask(gymnasium.Env[Floats, Floats]):
     before it. All randomness comes from the environment's generator.
     """
 
-    hold: ClassVar[int] = 200  # steps between two goals: a turn of the published tasks
+    hold: int = 200  # steps between two goals: a turn of the published tasks
     longest: ClassVar[int] = 100  # steps of a demonstration at most
     goals: Floats  # [n, G]
     starts: Floats  # [m, G]
@@ -104,7 +104,7 @@ class GoalTask(gymnasium.Env[Floats, Floats]):
 
     sparse: ClassVar[bool] = True  # whether the reward is 1 at the goal and 0 elsewhere
     both_ways: ClassVar[bool] = True  # whether the expert knows the way back
-    near: ClassVar[float] = 0.5  # distance from a start that counts as being there
+    near: float = 0.5  # distance from a start that counts as being there
 
     @abstractmethod
     def beginning(self) -> Floats:

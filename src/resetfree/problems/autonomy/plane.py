@@ -20,6 +20,8 @@ rate of turning, rad/s; pitch, rad, and its rate. u, t in [-1, 1] the commands f
     v' = (SPEED u - v) / LAG,  w' = (TURN t - w) / LAG,  q'' = -STIFF q - DAMPED q' + PITCH v' LAG / SPEED
 """
 
+from typing import Any
+
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
@@ -38,23 +40,36 @@ MUG_GOALS: Floats = np.array(
 )
 
 
-def moved_mug(x: Floats, action: Floats, walls: bool = True) -> Floats:
+def moved_mug(x: Any, action: Any, walls: bool = True, size: float = 1.0, xp: Any = np) -> Any:
     """[n, 5] the states after actions [n, 3] in [-1, 1]: two of motion, and one of the gripper, closed above 0.
 
     A closed gripper takes a mug within MUG_GRASP and moves it along; an open one lets go of it, before it moves.
+
+    xp: NumPy, or `jax.numpy`.
 
     >>> moved_mug(np.array([[2.4, 0.0, 2.5, 0.0, -1.0]]), np.array([[-1.0, 0.5, 1.0]])).round(6).tolist()
     [[2.2, 0.1, 2.3, 0.1, 1.0]]
     """
     gripper, mug, held = x[:, :2], x[:, 2:4], x[:, 4] > 0
     closed = action[:, 2] > 0
-    held = closed & (held | (np.sqrt(((gripper - mug) ** 2).sum(axis=1)) < MUG_GRASP))
-    far = EDGE if walls else REACH
-    to = np.clip(gripper + MUG_STEP * action[:, :2], -far, far)
+    held = closed & (held | (xp.sqrt(((gripper - mug) ** 2).sum(axis=1)) < MUG_GRASP))
+    edge = size * EDGE
+    far = edge if walls else edge + REACH - EDGE
+    to = xp.clip(gripper + MUG_STEP * action[:, :2], -far, far)
     mug = mug + (to - gripper) * held[:, None]
     if walls:
-        mug = np.clip(mug, -EDGE, EDGE)
-    return np.concatenate([to, mug, np.where(held, 1.0, -1.0)[:, None]], axis=1)
+        mug = xp.clip(mug, -edge, edge)
+    return xp.concatenate([to, mug, xp.where(held, 1.0, -1.0)[:, None]], axis=1)
+
+
+def mug_at_goal(states: Any) -> Any:
+    """[n] whether gripper and mug are at the goal in observations [n, 9], NumPy's or JAX's."""
+    return ((states[:, :4] - states[:, 5:9]) ** 2).sum(axis=1) <= MUG_CLOSE**2
+
+
+def mug_is_lost(x: Any, size: float = 1.0) -> Any:
+    """[n] whether the mug is beyond the edge in states [n, 5]."""
+    return (abs(x[:, 2:4]) > size * EDGE).any(axis=1)
 
 
 class Tabletop(GoalTask):
@@ -65,28 +80,31 @@ class Tabletop(GoalTask):
     without them, if the mug is beyond the edge.
 
     walls: whether the table has walls, through which neither gripper nor mug can pass.
+    size: of the table and all distances on it, as a part of the published one; steps and tolerances stay.
+    hold: steps between two goals.
     """
 
-    goals, starts = MUG_GOALS, MUG_START[None]
-
-    def __init__(self, walls: bool = True) -> None:
-        self.walls = walls
-        far = np.full(4, EDGE if walls else REACH + MUG_GRASP)
-        high = np.concatenate([far, [1.0], np.full(4, EDGE)])
+    def __init__(self, walls: bool = True, size: float = 1.0, hold: int = 200) -> None:
+        self.walls, self.size, self.hold = walls, size, hold
+        self.goals, self.starts = size * MUG_GOALS, size * MUG_START[None]
+        self.near = min(0.5, 0.5 * size)
+        edge = size * EDGE
+        far = np.full(4, edge if walls else edge + REACH - EDGE + MUG_GRASP)
+        high = np.concatenate([far, [1.0], np.full(4, edge)])
         self.observation_space = spaces.Box(-high, high, dtype=np.float64)
         self.action_space = spaces.Box(-1.0, 1.0, (3,), dtype=np.float64)
 
     def beginning(self) -> Floats:
         """The gripper in the middle, the mug on its side."""
-        return np.append(MUG_START, -1.0)
+        return np.append(self.starts[0], -1.0)
 
     def moved(self, action: Floats) -> Floats:
         """By plane geometry."""
-        return np.asarray(moved_mug(self.x[None], action[None], self.walls)[0])
+        return np.asarray(moved_mug(self.x[None], action[None], self.walls, self.size)[0])
 
     def is_stuck(self) -> bool:
         """The mug is beyond the edge."""
-        return bool((np.abs(self.x[2:4]) > EDGE).any())
+        return bool(mug_is_lost(self.x[None], self.size)[0])
 
     def achieved(self, states: Floats) -> Floats:
         """Where gripper and mug are."""
@@ -94,8 +112,7 @@ class Tabletop(GoalTask):
 
     def rewards(self, states: Floats) -> Floats:
         """1 where both are at the goal."""
-        off = (states[:, :4] - states[:, 5:9]) ** 2
-        return np.asarray(off.sum(axis=1) <= MUG_CLOSE**2, dtype=np.float64)
+        return np.asarray(mug_at_goal(states), dtype=np.float64)
 
     def expert(self, observation: Floats) -> Floats:
         """To the mug, with it to its place, and to the gripper's own place."""
@@ -220,7 +237,7 @@ def moved_robot(x: Floats, u: float, t: float) -> Floats:
     """[7] the state after 2 DT seconds of a command.
 
     >>> moved_robot(np.zeros(7), 1.0, 0.0).round(4).tolist()
-    [0.0087, 0.0, 0.0, 0.114, 0.0, 0.0412, 0.5001]
+    [0.0087, 0.0, 0.0, 0.114, 0.0, 0.0411, 0.522]
     """
     px, py, f, v, w, q, r = x.tolist()
     for _ in range(EVERY):

@@ -273,7 +273,7 @@ class GymProblem(SteppedProblem):
 
     def _said_of_limits(self) -> None:
         if self.life.words:
-            self._note(f"'{self.name}' {self.life.words} (docs/what_is_a_reset.md).")
+            self._note(f"'{self.name}' {self.life.words} (docs/goals.md).")
 
     def step(self, h: int, state: State, action: Any, u: Floats) -> Step:
         """One step of the environment, whose randomness is seeded by its reset; raises EnvironmentFailed."""
@@ -382,7 +382,7 @@ class GymProblem(SteppedProblem):
                     f"'{self.name}' gave the reward {value:g}, outside the range from {self.units[0]:g} to "
                     f"{self.units[1]:g} that is scaled to [0, 1]: it counts as {found:.3g}, and claims for rewards in "
                     f"[0, 1] are tuned from here on. For another run state reward_range=({low:g}, {high:g}), or "
-                    "reward_low and reward_high on the command line (docs/reward_scale.md).",
+                    "reward_low and reward_high on the command line (docs/own_environment.md).",
                     tuned=True,
                 )
         return found
@@ -404,7 +404,7 @@ class GymProblem(SteppedProblem):
             low, high = self.units
             self._note(
                 f"No reward_range is stated for '{self.name}': rewards from {low:g} to {high:g} are scaled to [0, 1], "
-                "as the first episode suggests (docs/reward_scale.md)."
+                "as the first episode suggests (docs/own_environment.md)."
             )
         rewards, last = episode.rewards.tolist(), len(episode.rewards) - 1
         counted = [self._scaled(value, episode.reset and i == last) for i, value in enumerate(rewards)]
@@ -422,7 +422,7 @@ class GymProblem(SteppedProblem):
             self._note(
                 f"'{self.name}' gave the reward {value:g} in a step that led to a reset: it counts as {within:g}, as a "
                 "reset has a price of its own. To count it as it is state reward_range, or reward_low and reward_high "
-                "on the command line (docs/reward_scale.md)."
+                "on the command line (docs/own_environment.md)."
             )
         return within
 

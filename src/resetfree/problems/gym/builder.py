@@ -136,22 +136,16 @@ def from_gym(
         lift_time_limits(made)
         function, given_by = _function_of_observations(observe, features, called)
         listed = learner_actions(made.action_space, actions, called)
-        acts = None
-        if not action_limits is action_rates is None:
-            acts = ActionLimits.read(action_limits, action_rates, listed, called)
-            listed = acts.within
+        some = not action_limits is action_rates is None
+        acts = ActionLimits.read(action_limits, action_rates, listed, called) if some else None
+        listed = listed if acts is None else acts.within
         if states is None and observe is None and features is None and xi is None and bounds is None:
             observer = _usual_observer(made, listed, int(horizon), called)
         else:
             observer = observer_for(made.observation_space, function, states, called, given_by)
         _set_bounds(observer, bounds, called)
         known = _limits(observer, limits, margin, called, rates=rate_limits)
-        observer = _with_history(observer, history, listed, called)
-        if known is not None and isinstance(observer, Recent):
-            raise InvalidInput(
-                f"The 'limits' of '{called}' need states of one observation. Got 'history' too: state one."
-            )
-        feature_map = _features_for(observer, features, called, own=given_by == "features")
+        observer = _with_history(observer, history, listed, called, limited=known is not None)
         meaning = meaning_of(made) if reset_when is None and goal_when is None else None
         if meaning is not None:
             reset_when = meaning.reset_when
@@ -173,7 +167,7 @@ def from_gym(
             int(horizon),
             terms,
             observer,
-            features=feature_map,
+            features=_features_for(observer, features, called, own=given_by == "features"),
             xi=start_features,
             operator=Automatic() if operator is None else operator,
             model=model,
@@ -219,13 +213,15 @@ def _usual_observer(env: Env, actions: Any, horizon: int, problem: str) -> Obser
     return observer_for(space, None, None, problem)
 
 
-def _with_history(observer: Observer, history: Any, actions: Any, problem: str) -> Observer:
+def _with_history(observer: Observer, history: Any, actions: Any, problem: str, *, limited: bool) -> Observer:
     """The observer of the last observations, if more than one is requested."""
     n = whole(history, f"'history' of '{problem}'", 1, MOST)
     if n == 1:
         return observer
     must = "be 1 for states that are counted (observe=f makes vectors of observations)"
     expect(observer.n_states is None, f"'history' of '{problem}'", must, n)
+    if limited:
+        raise InvalidInput(f"The 'limits' of '{problem}' need states of one observation. Got 'history' too: state one.")
     return Recent(observer, n, actions if isinstance(actions, Box) else Choices(len(actions), actions))
 
 

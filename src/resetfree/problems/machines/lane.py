@@ -52,9 +52,11 @@ class Lane(SetPointMachine):
         front = self.grip * FRONT * (STEER * float(u[0]) - (s + NOSE * r) / V)
         rear = -self.grip * REAR * (s - TAIL * r) / V
         along = (V * cos(h) - s * sin(h)) / (1.0 - k * e)
-        aside = (front + rear) / MASS - V * r
+        sideways = (front + rear) / MASS - V * r
         spin = (NOSE * front - TAIL * rear) / YAW
-        return np.array([s * cos(h) + V * sin(h), r - k * along, aside, spin, (float(self.set_point[0]) - k) / EASING])
+        return np.array(
+            [s * cos(h) + V * sin(h), r - k * along, sideways, spin, (float(self.set_point[0]) - k) / EASING]
+        )
 
     def resting(self) -> Floats:
         """Near the middle of a straight lane."""

@@ -20,7 +20,6 @@ import time
 import weakref
 from contextlib import suppress
 from hmac import compare_digest
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
@@ -29,7 +28,16 @@ from resetfree.core.errors import InvalidInput
 from resetfree.core.interrupts import wait
 from resetfree.core.settings import check
 from resetfree.core.system import NOFOLLOW
-from resetfree.core.web import PATIENCE, POLL, TOKEN, LimitedServer, PortNumber, body_size, has_token, origin_refusal
+from resetfree.core.web import (
+    POLL,
+    TOKEN,
+    LimitedServer,
+    PortNumber,
+    QuietHandler,
+    body_size,
+    has_token,
+    origin_refusal,
+)
 from resetfree.problems.operators.channel import (
     Answer,
     Channel,
@@ -158,10 +166,8 @@ class _Server(LimitedServer):
         super().__init__(LOOPBACK, port, _Handler)
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(QuietHandler):
     server: _Server
-    timeout = PATIENCE
-    server_version, sys_version = "resetfree", ""
 
     def do_GET(self) -> None:
         """Send the open request."""
@@ -211,22 +217,11 @@ class _Handler(BaseHTTPRequestHandler):
         return False
 
     def _send(self, status: int, data: Any) -> None:
-        body = json.dumps(data, allow_nan=False).encode() + b"\n"
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.send_header("Cache-Control", "no-store")
-        self.send_header("X-Content-Type-Options", "nosniff")
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
+        self.reply(status, json.dumps(data, allow_nan=False).encode() + b"\n", "application/json")
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Send the server's own errors in the same form."""
         self._send(code, {"error": "The request was not understood."})
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Log nothing."""
 
 
 def _write_address(board: _Board) -> None:
@@ -298,10 +293,8 @@ class ConfirmingServer(LimitedServer):
         return now, path[len(now.path) :]
 
 
-class _FormHandler(BaseHTTPRequestHandler):
+class _FormHandler(QuietHandler):
     server: ConfirmingServer
-    timeout = PATIENCE
-    server_version, sys_version = "resetfree", ""
 
     def do_GET(self) -> None:
         """Show the request, or its picture."""
@@ -334,17 +327,7 @@ class _FormHandler(BaseHTTPRequestHandler):
         self._send(status, PAGE.format(body=body).encode(), "text/html; charset=utf-8")
 
     def _send(self, status: int, body: bytes, kind: str) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.send_header("Cache-Control", "no-store")
-        self.send_header("Referrer-Policy", "no-referrer")  # the link is a secret
-        self.send_header("X-Content-Type-Options", "nosniff")
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Log nothing."""
+        self.reply(status, body, kind, Referrer_Policy="no-referrer")  # the link is a secret
 
 
 def _form(one: Confirmation) -> str:

@@ -81,7 +81,21 @@ class Wire(Closes):
         select.select([self.fileno()], [], [], max(seconds, 0.0))
 
 
-class UdpWire(Wire):
+class Udp(Closes):
+    """What both ends of a wire by UDP have: a socket."""
+
+    _socket: socket.socket
+
+    def fileno(self) -> int:
+        """Of the socket."""
+        return self._socket.fileno()
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
+
+
+class UdpWire(Udp, Wire):
     """A socket that receives from the machine's address only."""
 
     def __init__(self, host: str, port: int) -> None:
@@ -116,14 +130,6 @@ class UdpWire(Wire):
         self.refused = False
         return size
 
-    def fileno(self) -> int:
-        """Of the socket."""
-        return self._socket.fileno()
-
-    def close(self) -> None:
-        """Close the socket."""
-        self._socket.close()
-
 
 class Port(Closes):
     """The machine's end of a wire: packets with their senders; nothing here waits."""
@@ -147,7 +153,7 @@ class Port(Closes):
         """The descriptor that becomes readable when something comes."""
 
 
-class UdpPort(Port):
+class UdpPort(Udp, Port):
     """A socket on loopback: packets from anybody on this computer.
 
     port: 0 for any free one.
@@ -188,14 +194,6 @@ class UdpPort(Port):
                 seconds, ns = STAMP.unpack(data)
                 self.came_ns = now - max(time.time_ns() - seconds * SECOND - ns, 0)
         return size, sender
-
-    def fileno(self) -> int:
-        """Of the socket."""
-        return self._socket.fileno()
-
-    def close(self) -> None:
-        """Close the socket."""
-        self._socket.close()
 
 
 def fresh_buffer() -> bytearray:

@@ -3,6 +3,7 @@
 import shlex
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import click
 from rich.console import Console
@@ -13,7 +14,8 @@ from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import check_names
 from resetfree.players import Method
 from resetfree.show.cli import bench_pages
-from resetfree.show.cli.common import FILE, as_json, command, emit, one_argument, stop
+from resetfree.show.cli.autonomy import autonomy
+from resetfree.show.cli.common import FILE, Documented, as_json, command, emit, one_argument, stop
 from resetfree.show.cli.progress import TrialsDisplay
 from resetfree.show.report import comparison
 from resetfree.studies.engines import StudyStopped
@@ -24,9 +26,23 @@ from resetfree.studies.suites.trials import Results
 WIDTH = 128  # characters that a table takes at least
 
 
+class _Bench(Documented):
+    """The command, with one word that stands for a comparison with options of its own."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """That of the other comparison, if it is named first."""
+        if args[:1] == [str(autonomy.name)]:
+            return autonomy.make_context(f"{info_name} {autonomy.name}", args[1:], parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+
 @command(
     ("a first look, in a minute or two", "resetfree bench smoke --seeds 2"),
     ("one problem of the full suite, on one core", "resetfree bench full --problems grid-v0 --jobs 1"),
+    ("methods that bring a system back themselves (resetfree bench autonomy --help)", "resetfree bench autonomy"),
+    cls=_Bench,
 )
 @click.argument("suite", type=click.Choice(list(SUITES)))
 @click.option("--out", type=FILE, help="The results file; default: bench/SUITE.jsonl.")

@@ -124,7 +124,7 @@ def command(
     *examples: tuple[str, str], to: click.Group | None = None, **options: Any
 ) -> Callable[[Callable[..., Any]], click.Command]:
     """Make a function a command, of the group `to`, with these examples: what each does, and the command."""
-    return (to or click).command(cls=Documented, examples=examples, **options)
+    return (to or click).command(examples=examples, **{"cls": Documented, **options})
 
 
 def show_next(console: Console, commands: Sequence[tuple[str, str]]) -> None:

@@ -138,7 +138,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "from_what": {"type": click.Choice(FROM), "help": "What to take from it; default: whatever fits."},
     "ask": {
         "type": click.Choice(["never", "when-stuck"]),
-        "help": "Whether to ask for a reset when the run is stuck (docs/help.md); default: never.",
+        "help": "Whether to ask for a reset when the run is stuck (docs/goals.md); default: never.",
     },
 }
 

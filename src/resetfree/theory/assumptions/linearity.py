@@ -309,20 +309,7 @@ def misspecification(mdp: FiniteMDP, phi: ArrayLike | None = None) -> Misspecifi
     >>> near.transition < 1e-9, near.reward < 1e-9, 0.05 < far.transition <= 0.2, 0.01 < far.reward <= 0.1
     (True, True, True, True)
     """
-    check_model(mdp, "A distance to linear problems")
-    chosen = mdp.phi if phi is None else phi
-    if chosen is None:
-        return Misspecification(0.0, 0.0)
-    features = known_features(chosen, "phi", (mdp.n_states, mdp.n_actions))
-    rows = features[~mdp.reset].reshape(-1, features.shape[2])
-    pairs, t = np.flatnonzero(np.repeat(~mdp.reset, mdp.n_actions)), mdp.transition
-    moved = 0.0
-    for layer in range(min(t.n_layers, mdp.n_transitions)):
-        matrix = t.matrix(layer)[pairs].toarray()
-        fit = np.linalg.lstsq(rows, matrix, rcond=None)[0]
-        moved = max(moved, float(np.abs(matrix - rows @ fit).sum(axis=1).max()))
-    rewards = mdp.reward.reshape(len(mdp.reward), -1)[:, pairs]
-    return Misspecification(moved, max(_least_largest(rows, reward) for reward in rewards))
+    return _distances(mdp, mdp.phi if phi is None else phi, np.inf)
 
 
 def nearest_linear(mdp: FiniteMDP) -> Misspecification:
@@ -334,28 +321,34 @@ def nearest_linear(mdp: FiniteMDP) -> Misspecification:
     >>> [round(x, 3) for x in nearest_linear(rf.make("random-linear-v0", epsilon=0.1))]
     [0.156, 0.047]
     """
+    return _distances(mdp, mdp.phi, None if mdp.phi is None else sqrt(np.shape(mdp.phi)[-1]))
+
+
+def _distances(mdp: FiniteMDP, phi: ArrayLike | None, limit: float | None) -> Misspecification:
+    """eps_P and eps_r to a problem that is linear in phi, with norms of at most `limit`."""
     check_model(mdp, "A distance to linear problems")
-    if mdp.phi is None:
+    if phi is None or limit is None:
         return Misspecification(0.0, 0.0)
-    features = known_features(mdp.phi, "phi", (mdp.n_states, mdp.n_actions))
+    features = known_features(phi, "phi", (mdp.n_states, mdp.n_actions))
     rows = features[~mdp.reset].reshape(-1, features.shape[2])
-    pairs, t, limit = np.flatnonzero(np.repeat(~mdp.reset, mdp.n_actions)), mdp.transition, sqrt(rows.shape[1])
+    pairs, t = np.flatnonzero(np.repeat(~mdp.reset, mdp.n_actions)), mdp.transition
     moved = paid = 0.0
     for layer in range(min(t.n_layers, mdp.n_transitions)):
         matrix = t.matrix(layer)[pairs].toarray()
         mu = np.linalg.lstsq(rows, matrix, rcond=None)[0]
-        mu *= min(1.0, limit / max(float(np.linalg.norm(np.abs(mu).sum(axis=1))), limit))
+        mu *= _shortened(np.abs(mu).sum(axis=1), limit)
         moved = max(moved, float(np.abs(matrix - rows @ mu).sum(axis=1).max()))
     for reward in mdp.reward.reshape(len(mdp.reward), -1)[:, pairs]:
         omega = _best_fit(rows, reward)
-        omega *= min(1.0, limit / max(float(np.linalg.norm(omega)), limit))
+        omega *= _shortened(omega, limit)
         paid = max(paid, float(np.abs(reward - rows @ omega).max()))
     return Misspecification(moved, paid)
 
 
-def _least_largest(rows: Floats, target: Floats) -> float:
-    """The least max |target - rows w| over w."""
-    return float(np.abs(target - rows @ _best_fit(rows, target)).max())
+def _shortened(vector: Floats, limit: float) -> float:
+    """The factor that brings a vector to the norm `limit` where it is longer."""
+    size = float(np.linalg.norm(vector))
+    return limit / size if size > limit else 1.0
 
 
 def _best_fit(rows: Floats, target: Floats) -> Floats:

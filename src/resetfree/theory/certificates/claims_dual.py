@@ -33,9 +33,8 @@ from resetfree.game.capabilities import (
 from resetfree.game.contract import DualPlayer, Plan, Round
 from resetfree.problems.continuum import Continuum
 from resetfree.problems.contract import Episode, Problem
-from resetfree.theory.assumptions import dual_class, reachable_starts
+from resetfree.theory.assumptions import constant_multipliers, dual_class, reachable_starts
 from resetfree.theory.assumptions.linearity import nearest_multipliers
-from resetfree.theory.assumptions.multipliers import constant_multipliers
 from resetfree.theory.certificates.claims_reduction import Truth
 from resetfree.theory.certificates.record import TOLERANCE, Record, plan_ages
 from resetfree.theory.delay import lateness_cost, missed_steps

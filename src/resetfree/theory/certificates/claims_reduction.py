@@ -11,9 +11,8 @@ from resetfree.core.certificate import Certificate, Status, beside, in_every_rou
 from resetfree.core.errors import ResetFreeError
 from resetfree.game.capabilities import HasProof, Proof
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.theory.assumptions import feasibility, linearity
+from resetfree.theory.assumptions import feasibility, feasible, linear, linearity
 from resetfree.theory.assumptions.linearity import nearest_linear
-from resetfree.theory.assumptions.multipliers import feasible, linear
 from resetfree.theory.certificates.record import TOLERANCE, Record, began_with, known_player, past_plan, plan_ages
 from resetfree.theory.oracle.nodes import AtStarts
 from resetfree.theory.regret import Rounds, Solved, best_values, primal_regret

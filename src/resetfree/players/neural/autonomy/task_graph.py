@@ -1,0 +1,68 @@
+"""Several tasks whose turns lead back to one another: MTRF, and reset-free walking as of Ha et al. (2020).
+
+MTRF after Gupta et al. (2021, "Reset-free reinforcement learning via multi-task learning"). Kept: a graph of tasks that
+a state selects from, in which some tasks undo others; all are learned from all steps. Adapted: the tasks are goals of
+one goal-conditioned policy, and the graph is the task's own (`Guidance.onward`).
+Ha, Xu, Tan, Levine and Tan (2020, "Learning to walk in the real world with minimal human effort"). Kept: directions of
+walking as tasks, the next is the one that leads back to the middle of the workspace; critics of cost and a multiplier
+that grows with falls. Adapted: the multiplier is that of the dual player; a reset is a fall or leaving the workspace.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from resetfree.core.arrays import Floats
+from resetfree.game.capabilities import Partner
+from resetfree.players.neural.autonomy.turns import FORWARD, Traits, Turn, Turns, TurnState
+
+
+@dataclass(frozen=True)
+class MTRF(Turns):
+    """One policy for all tasks of a graph: after each turn, the next task is chosen by the state.
+
+    >>> MTRF().agents
+    1
+    """
+
+    name: ClassVar[str] = "mtrf"
+    traits: ClassVar[Traits | None] = Traits(two=False, graph=True)
+    baseline: ClassVar[bool] = True
+    agents: ClassVar[int] = 1
+
+    def goals(self, state: TurnState, agent: int, s: Floats, rng: np.random.Generator) -> Floats:
+        """Their own, or those of the task and its starts."""
+        guidance = state.guidance
+        tasks = np.concatenate([guidance.goals, guidance.starts])
+        drawn = tasks[rng.integers(len(tasks), size=len(s))]
+        return np.where(rng.random((len(s), 1)) < self.relabelled, drawn, s[:, guidance.goal])
+
+    def next_turn(self, state: TurnState, s: Floats, there: bool) -> Turn:
+        """The task that the graph has for this state."""
+        guidance = state.guidance
+        chosen = int(guidance.onward(s[None])[0])
+        return Turn(FORWARD, np.concatenate([guidance.goals, guidance.starts])[chosen])
+
+    def after_reset(self, state: TurnState) -> Turn:
+        """The task in the state after it."""
+        return Turn(FORWARD)
+
+
+@dataclass(frozen=True)
+class Ha2020(MTRF):
+    """Tasks that lead back to the middle, and a multiplier on critics of cost that grows with each fall.
+
+    >>> Ha2020.partner().dual
+    'counting'
+    """
+
+    name: ClassVar[str] = "ha2020"
+    traits: ClassVar[Traits | None] = None
+    baseline: ClassVar[bool] = True
+    costs: ClassVar[bool] = True
+
+    @classmethod
+    def partner(cls) -> Partner:
+        """A multiplier that grows with each fall."""
+        return Partner("counting", "realised")

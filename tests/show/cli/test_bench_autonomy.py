@@ -1,0 +1,60 @@
+"""`resetfree bench autonomy`: a ledger that goes on where it stopped, and the page that is made of it."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.show.cli.commands import refused, run, run_json
+
+SMALL = ("--set", "hidden=8", "--set", "batch=8", "--steps", "200", "--every", "100")
+
+
+def test_methods_are_compared_in_one_file_and_on_one_page(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file, page = tmp_path / "r.jsonl", tmp_path / "page.md"
+    words = ("bench", "autonomy", "--methods", "medal,fbrl", "--seeds", "0:2", *SMALL, "--out", str(file))
+    data = run_json(capsys, *words)
+    assert data["trials"] == 4
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert {line["status"] for line in lines} == {"done"}
+    for line in lines:
+        assert [n for n, _ in line["deployed"]] == [100, 200]
+        assert {"interventions", "requested", "turns", "timeouts", "taken"} <= line.keys()
+    run_json(capsys, *words, "--page", str(page))
+    assert len(file.read_text().splitlines()) == 4  # nothing was played again
+    text = page.read_text()
+    assert "| medal-sac | 2 |" in text
+    assert "resetfree bench autonomy --methods fbrl --tasks tabletop-small-v0 --seeds 0:2 --steps 200" in text
+
+
+def test_a_trial_that_was_cut_is_marked_and_played_again(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "r.jsonl"
+    words = ("bench", "autonomy", "--methods", "naive", "--seeds", "0:1", *SMALL, "--out", str(file))
+    run_json(capsys, *words, "--limit", "1", "--steps", "1000000")
+    assert json.loads(file.read_text())["status"] == "cut"
+    assert run_json(capsys, *words, "--limit", "1", "--steps", "1000000", "--only-page")["rows"][0]["cut"] == 1
+    run_json(capsys, *words, "--limit", "1", "--steps", "1000000")
+    assert len(file.read_text().splitlines()) == 2
+
+
+def test_what_a_method_refuses_is_a_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    words = ("bench", "autonomy", "--methods", "vaprl", "--seeds", "0:1", *SMALL, "--out", str(tmp_path / "r.jsonl"))
+    status, _, err = run(capsys, *words, "--set", "demonstrated=0.0")
+    assert status == 0
+    assert "needs demonstrations" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "match"),
+    [
+        (("--seeds", "5"), "must be FIRST:END"),
+        (("--methods", "nothing"), "nothing"),
+        (("--tasks", "CartPole-v1"), "CartPole-v1"),
+        (("--together", "--tasks", "peg-edge-v0"), "must be a tabletop"),
+        (("--together", "--methods", "paint"), "paint"),
+    ],
+)
+def test_bad_input_is_one_sentence(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, words: tuple[str, ...], match: str
+) -> None:
+    said = refused(capsys, "bench", "autonomy", *SMALL, "--out", str(tmp_path / "r.jsonl"), *words)
+    assert match in said
