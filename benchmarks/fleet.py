@@ -43,10 +43,12 @@ def main() -> None:
     parser.add_argument("--reset-time", type=float, default=0.0)
     parser.add_argument("--risk", type=float, default=1.0)
     parser.add_argument("--primal", default="auto")
+    parser.add_argument("--settings", type=json.loads, help="of the primal player, as JSON")
     given = parser.parse_args()
     warnings.simplefilter("ignore", Notice)
     rows: list[dict[str, Any]] = []
-    how = {"operators": given.operators, "reset_time": given.reset_time, "risk": given.risk}
+    how: dict[str, Any] = {"operators": given.operators, "reset_time": given.reset_time, "risk": given.risk}
+    how["settings"] = {"primal": given.settings} if given.settings else None
     for seed in range(given.seeds):
         one, many = (
             rf.learn_fleet(given.problem, given.primal, n=n, episodes=given.episodes, seed=seed, **how)

@@ -27,7 +27,7 @@ from resetfree.runs.fleet.plan import FleetPlan
 from resetfree.runs.fleet.resuming import go_on_as_fleet
 from resetfree.runs.live.acting import go_on, real_time, temporary_file
 from resetfree.runs.playing import Stopped, play_at_rate, play_rounds, run_of
-from resetfree.runs.request import Options, Progress, RunRequest, signature_of
+from resetfree.runs.request import Options, Progress, RunRequest, What, signature_of
 from resetfree.runs.result import Run
 from resetfree.runs.resuming import (
     check_more,
@@ -93,6 +93,9 @@ def learn(
       their files, rollouts of Gymnasium, datasets of Minari, or a list of those. Resets in them are known dangers, and
       no resets of this run.
     demonstrations: a few good episodes, in any form of `data`: data as well, and a policy to improve on.
+    simulator: a simulator of the machine, in any form of `problem`, or a run on one: the players learn on it first. This
+      run begins with what they saw and with their policy, as with `start_from`; resets there are known dangers. A note
+      says when the machine's dynamics are found to differ (docs/simulator.md).
     start_from: an old run, whose data and policy this one begins with; from_what: "data", "policy" or "both" (default:
       both, or the data alone if its policy does not fit).
     ask: "when-stuck" has the agent put back when the run is stuck (`runs.stuck`): resets that are counted apart,
@@ -122,6 +125,13 @@ def fulfil(request: RunRequest, world: World, fleet: FleetPlan | None = None) ->
 
     fleet: the machines, if there are several.
     """
+    simulator = request.from_what.simulator
+    if simulator is not None:
+        known = request.where.resume or isinstance(simulator, Run)
+        request = request.changed(
+            "from_what", simulator=None, start_from=simulator if known else _first_on(simulator, request)
+        )
+        request = request.changed("from_what", start_from=None) if request.where.resume else request
     old = request.from_what.start_from
     if isinstance(old, str | Path):
         request = request.changed("from_what", start_from=load(old))
@@ -142,10 +152,18 @@ def fulfil(request: RunRequest, world: World, fleet: FleetPlan | None = None) ->
             setup = _prepared(request, world, timing)
             if clock is not None and file is None:
                 file = kept.enter_context(temporary_file())
-            opened = _create(request, setup, file, fleet)
+            opened = _create(request, setup, file, fleet, on_simulator=simulator is not None)
         if opened.schedule is not None:
             kept.callback(opened.schedule.close)
         return play_rounds(request, opened) if clock is None else play_at_rate(request, opened, clock)
+
+
+def _first_on(simulator: Any, request: RunRequest) -> Run:
+    """The run on a simulator, as requested of the one on the machine; in no file, and without its limits."""
+    what, episodes = What(simulator, seed=request.what.seed), request.how_long.episodes
+    first = RunRequest(what, who=dataclasses.replace(request.who, controller=None, explore=None))
+    with first.world() as world:
+        return fulfil(first.changed("how_long", episodes=episodes), world)
 
 
 def _prepared(
@@ -157,14 +175,16 @@ def _prepared(
     return as_timed(prepare(world, request.who, episodes=episodes, seed=request.what.seed, before=before), timing)
 
 
-def _create(request: RunRequest, setup: Setup, file: Path | None, fleet: FleetPlan | None) -> OpenRun:
+def _create(
+    request: RunRequest, setup: Setup, file: Path | None, fleet: FleetPlan | None, on_simulator: bool
+) -> OpenRun:
     """A new run, in a new file if it has one."""
     known, rows = None, []
     if request.from_what:
         known = taught_anew(setup, request.from_what)
     if known is not None:
         rows = known.rows()
-        setup.spec["data"] = known.about(rows)
+        setup.spec["data"] = {**known.about(rows), **({"simulator": True} if on_simulator else {})}
     setup.spec.update({"ask": WHEN_STUCK} if request.around.ask == WHEN_STUCK else {})
     checkpoint_of(setup.game, 0.0)  # what cannot be saved is refused before the first round
     starts, overwrite = start_type(setup), request.where.overwrite

@@ -30,7 +30,7 @@ from resetfree.show.cli.run_summary import show_run, summary
 
 TAKEN = (
     *("episodes", "seed", "settings", "primal", "dual", "feedback", "B", "path", "resume", "overwrite"),
-    *("max_resets", "steps", "seconds", "data", "start_from", "from_what"),
+    *("max_resets", "steps", "seconds", "data", "simulator", "start_from", "from_what"),
 )
 SIZES = ("machines", "operators", "reset_time", "risk")  # what a resumed fleet takes from its file
 SHOWN = 32  # machines up to which the table is shown
@@ -47,7 +47,7 @@ SHOWN = 32  # machines up to which the table is shown
         "What is learned": ["--episodes", "--seed", "--set", "--primal", "--dual", "--feedback", "--bound"],
         "The run file": ["--out", "--resume", "--overwrite", "--json", "--verbose"],
         "When it ends": ["--max-resets", "--steps", "--seconds"],
-        "What it begins with": ["--data", "--from", "--from-what"],
+        "What it begins with": ["--data", "--simulator", "--from", "--from-what"],
     },
 )
 @click.argument("problem")

@@ -38,6 +38,7 @@ from resetfree.studies.trial import stored_settings
 LEARNER = "learner."  # what the settings of the learner begin with
 FROM_FILE = ("primal", "dual", "feedback", "episodes", "seed")  # what a resumed run takes from its file if not given
 Settings = dict[str, dict[str, Any]]
+BEGINS = ("--data", "--demonstrations", "--simulator", "--from", "--from-what")
 AT_LEAST_1, AT_LEAST_0 = click.IntRange(min=1), click.IntRange(min=0)
 # What ends a run, and what a run has spent of it.
 LIMITS: dict[str, Callable[[rf.Run], float]] = {
@@ -129,6 +130,10 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "default": (),
         "help": "As --data, a few good episodes, whose behaviour the learner improves on.",
     },
+    "simulator": {
+        "metavar": "PROBLEM",
+        "help": "Learn on this simulator of the machine first (docs/simulator.md).",
+    },
     "start_from": {
         "named": "--from",
         "type": FILE,
@@ -165,7 +170,15 @@ def _with_options(arguments: Mapping[str, dict[str, Any]], function: Callable[..
         "The run file": ["--out", "--resume", "--overwrite", "--json", "--verbose", "--film", "--tensorboard"],
         "When it ends": ["--max-resets", "--steps", "--seconds"],
         "Who resets it": ["--operator", "--operator-deadline", "--ask"],
-        "What it begins with": ["--controller", "--explore", "--data", "--demonstrations", "--from", "--from-what"],
+        "What it begins with": [
+            "--controller",
+            "--explore",
+            "--data",
+            "--demonstrations",
+            "--simulator",
+            "--from",
+            "--from-what",
+        ],
         "Machines that do not wait": ["--rate", "--delay", "--max-staleness", "--learner"],
     },
 )

@@ -193,6 +193,8 @@ def _rows(run: Run, data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "chosen because", data["chosen"]
     if data["data"] is not None:
         yield "began with", data_words(data["data"])
+    if (saved := data["resets_saved"]) is not None:
+        yield "saved", f"{counted(saved, 'reset')} less than its learner needed on the simulator"
     planned = "" if k == data["episodes"] else f" of {data['episodes']:,}"
     planned += "" if data["planned"] == data["episodes"] else f" (planned: {data['planned']:,})"
     steps = counted(int(run.columns["steps"].sum()), "step")
@@ -350,6 +352,7 @@ def summary(run: Run, max_resets: int | None = None) -> dict[str, Any]:
             "episodes": run.episodes,
             "planned": spec["episodes"],
             "data": spec.get("data"),
+            "resets_saved": _saved(spec, tally.resets),
             "tuned_after_plan": {role: bool(past_plan(run, role)) for role in ROLES},
             **{key: spec[key] for key in ("B", "B_source", "chosen")},
             **{role: spec[role]["name"] for role in ("primal", "dual")},
@@ -402,6 +405,12 @@ def _exact(run: Run) -> tuple[Possible, float | None, float | None]:
         return best, None, None
     except AssumptionViolated:  # a start without a reset-free policy: regret is undefined, resets are not
         return best, None, float(run.resets[-1])
+
+
+def _saved(spec: Mapping[str, Any], resets: int) -> int | None:
+    """By how many resets a run was cheaper than that on its simulator; None without one."""
+    data = spec.get("data") or {}
+    return int(data["resets"]) - resets if data.get("simulator") else None
 
 
 def timing(run: Run) -> dict[str, Any] | None:

@@ -133,9 +133,12 @@ def data_words(about: Mapping[str, Any]) -> str:
     shown = about.get("demonstrations", 0)
     shown = f", {shown:,} of them demonstrations" if shown else ""
     policy = ", and the policy of an old run" if about["policy"] else ""
+    policy = ", and the policy learned there" if about.get("simulator") and policy else policy
+    where = "on a simulator " if about.get("simulator") else ""
+    count = f"{about['episodes']:,} episodes {where}({about['steps']:,} steps, {about['resets']:,} resets"
     return (
-        f"{about['episodes']:,} episodes ({about['steps']:,} steps, {about['resets']:,} resets, which count as known "
-        f"dangers and not as resets of this run{shown}){policy}, from {', '.join(map(str, about['from'])) or 'nowhere'}"
+        f"{count}, which count as known dangers and not as resets of this run{shown}){policy}, "
+        f"from {', '.join(map(str, about['from'])) or 'nowhere'}"
     )
 
 
