@@ -1,5 +1,6 @@
 """Fleets: the schedule, where machines are, operators as a queue, and what kills of any process lose."""
 
+import dataclasses
 import multiprocessing
 import os
 import signal
@@ -18,6 +19,7 @@ import resetfree as rf
 from resetfree.game.fleet import Fleet, FleetGame, HereCrew
 from resetfree.problems.registry import find_world
 from resetfree.runs.fleet.table import fleet_table
+from resetfree.runs.replay_whole import whole_run
 from resetfree.runs.request import Who
 from resetfree.runs.setup import prepare
 
@@ -200,3 +202,11 @@ def test_other_fleets_are_refused(machines: Any, how: dict[str, Any], sentence: 
     """One sentence for each."""
     with pytest.raises(rf.InvalidInput, match=sentence):
         rf.learn_fleet(machines, episodes=5, **how)
+
+
+def test_a_finite_fleet_is_played_again_from_its_seed(tmp_path: Path) -> None:
+    """Bit for bit, with its checkpoint; an edited round is found."""
+    run = rf.learn_fleet("grid-v0", n=4, path=tmp_path / "again.rfrun", **GRID)
+    assert [c.holds for c in whole_run(rf.load(run.path)) if c.applies] == [True, True, True]
+    edited = dataclasses.replace(rf.load(run.path), columns={**run.columns, "began": run.columns["began"] + 1.0})
+    assert not all(c.holds for c in whole_run(edited) if c.applies)
