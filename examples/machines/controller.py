@@ -1,6 +1,6 @@
-"""Two tanks with what an engineer already knows: nothing, limits of the levels, or a controller; three seeds of each.
+"""A car in its lane with what an engineer already knows: nothing, limits, a controller, or a few good episodes.
 
-python examples/machines/controller.py [EPISODES [KNOWN ...]]    20 to try it, 150 for the table of docs/controller.md
+python examples/machines/controller.py [EPISODES [KNOWN ...]]    20 to try it, 300 for figures as in docs/controller.md
 """
 
 from __future__ import annotations
@@ -8,38 +8,52 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import gymnasium
 import numpy as np
 
 import resetfree as rf
-from resetfree.problems.machines.two_tanks import TwoTanks, controller
+from resetfree.problems.machines.lane import EDGE, TURNED, Lane, controller
 
-LEVELS = {"observation[0]": (0.05, 0.6), "observation[1]": (0.05, 0.6)}  # m: dry below, over the brim above
+HORIZON = 25
+LIMITS = {0: (-EDGE, EDGE), 1: (-TURNED, TURNED)}  # m from the middle of the lane, rad across it
+
+
+def good_episodes(n: int, steps: int = 50) -> list[dict[str, Any]]:
+    """What was recorded while the controller drove; its commands were varied a little."""
+    env: gymnasium.Env[Any, Any] = Lane()
+    rng, found = np.random.default_rng(0), []
+    for seed in range(n):
+        seen, actions, rewards = [env.reset(seed=seed)[0]], [], []
+        for _ in range(steps):
+            actions.append(np.clip(controller(seen[-1]) + 0.1 * rng.normal(size=1), -1.0, 1.0))
+            after, reward, *_ = env.step(actions[-1])
+            seen.append(after)
+            rewards.append(float(reward))
+        arrays = {"observations": np.array(seen), "actions": np.array(actions), "rewards": np.array(rewards)}
+        found.append({**arrays, "terminated": np.zeros(steps, dtype=np.bool_)})
+    return found
+
+
 KNOWN: dict[str, dict[str, Any]] = {
-    "nothing": {},
-    "limits": {"limits": {"limits": LEVELS}},
-    "controller": {"controller": controller},
     "controller-alone": {"controller": controller, "explore": 0},
+    "controller": {"controller": controller},
+    "demonstrations": {"demonstrations": good_episodes(5)},
+    "limits": {},
+    "nothing": {},
 }
-HORIZON = 40
 
 
 def main(episodes: int, names: list[str]) -> None:
-    """Print reward per step, of all episodes and of the last fifth, and resets."""
+    """Print reward per step, of all episodes and of the last fifth, resets, and what was decided."""
     for name in names:
-        runs = []
-        for seed in range(3):
-            known = dict(KNOWN[name])
-            tanks = rf.from_gym(
-                TwoTanks(), horizon=HORIZON, reward_range=(0.0, 1.0), reset_when="terminated", **known.pop("limits", {})
-            )
-            runs.append(rf.learn(tanks, episodes=episodes, seed=seed, **known))
-        rewards = np.array([run.columns["reward"] for run in runs]) / HORIZON
-        last = rewards[:, -max(episodes // 5, 1) :].mean(axis=1)
-        resets, each = [int(run.realised_resets[-1]) for run in runs], ", ".join(f"{x:.3f}" for x in last)
-        print(f"{name:17} all {rewards.mean():.3f}  last fifth {last.mean():.3f} ({each})  resets {resets}", flush=True)
-        for seed, run in enumerate(runs):
-            for one in run.decisions:
-                print(f"    seed {seed}, episode {one.k}: {one.what}", flush=True)
+        limits: dict[str, Any] = {"limits": LIMITS} if name == "limits" else {}
+        road = rf.from_gym(Lane(), horizon=HORIZON, reward_range=(0.0, 1.0), reset_when="terminated", **limits)
+        run = rf.learn(road, episodes=episodes, **KNOWN[name])
+        reward, last = run.columns["reward"] / HORIZON, max(episodes // 5, 1)
+        earned = f"all {reward.mean():.3f}  last fifth {reward[-last:].mean():.3f}"
+        print(f"{name:17} {earned}  resets {run.realised_resets[-1]}", flush=True)
+        for one in run.decisions:
+            print(f"    episode {one.k}: {one.what}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
-"""A crane, two tanks or an arm learns to follow its set points, beside a simple controller that was written by hand.
+"""A machine learns to follow its set points, beside a simple controller that was written by hand.
 
-Run: python examples/machines/set_points.py cart-load|two-tanks|arm [--seed 0] [--episodes 30] [--picture FILE.png]
+Run: python examples/machines/set_points.py MACHINE [--seed 0] [--episodes 30] [--picture FILE.png]
+         # cart-load, two-tanks, arm, reactor, quadrotor or lane
      python examples/machines/set_points.py by-hand    # the controllers of all machines, nothing and random actions
 """
 
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 import resetfree as rf
 from resetfree.problems.gym.adapter import GymProblem
-from resetfree.problems.machines import arm, cart_load, two_tanks
+from resetfree.problems.machines import arm, cart_load, lane, quadrotor, reactor, two_tanks
 from resetfree.problems.machines.set_points import SetPointMachine, Trajectory, play
 from resetfree.show.report.style import BLUE, GREY, INK, ORANGE, look, save
 
@@ -61,6 +62,27 @@ EXAMPLES = {
         arm.Arm,
         arm.controller,
         {"hand to set point, m": lambda seen: (np.hypot(seen[:, -2], seen[:, -1]), np.zeros(len(seen)))},
+    ),
+    "reactor": Example(
+        reactor.Reactor,
+        reactor.controller,
+        {
+            "concentration, mol/l": lambda seen: (seen[:, 0], seen[:, 0] + seen[:, 1]),
+            "temperature, K": lambda seen: (seen[:, 2], seen[:, 2] + seen[:, 3]),
+        },
+    ),
+    "quadrotor": Example(
+        quadrotor.Quadrotor,
+        quadrotor.controller,
+        {
+            "sideways, m": lambda seen: (seen[:, 0], seen[:, 0] + seen[:, 6]),
+            "upwards, m": lambda seen: (seen[:, 1], seen[:, 1] + seen[:, 7]),
+        },
+    ),
+    "lane": Example(
+        lane.Lane,
+        lane.controller,
+        {"to the left of the middle, m": lambda seen: (seen[:, 0], np.zeros(len(seen)))},
     ),
 }
 

@@ -239,6 +239,9 @@ class LearnsFromEpisodes(Protocol):
 class Follows(Protocol):
     """A primal player that improves on behaviour that it is shown: a controller's, or that of a few good episodes."""
 
+    def act_beside(self, state: Any) -> Any:
+        """A controller acts wherever its policies leave the states that were safe; may change `state`."""
+
     def follow(self, state: Any, episode: Episode) -> Any:
         """Learn from an episode, and take what was done in it as a policy to improve on; may change `state`."""
 

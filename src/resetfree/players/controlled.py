@@ -147,9 +147,10 @@ class Controlled(PrimalPlayer[ControlledState]):
     def init(self, problem: Problem, episodes: int, seed: int) -> ControlledState:
         """The learner's own state, and nothing known about the controller."""
         state = self.inner.init(problem, episodes, seed)
+        state = self.inner.act_beside(state) if isinstance(self.inner, Follows) else state
         first = max(FIRST, -(-FIRST_STEPS // problem.horizon))
         trial, safe = Comparison(seed), SafeStates.none(problem)
-        trial.begin_pair(0)
+        trial.toss(0)
         return ControlledState(state, problem, self._table(problem), safe, trial, rest=first)
 
     def _table(self, problem: Problem) -> ControllerTable | None:
@@ -203,7 +204,7 @@ class Controlled(PrimalPlayer[ControlledState]):
         elif is_learned:
             state.inner = self._absorbed(state.inner, episode)
         else:
-            state.inner = self._followed(state.inner, episode)
+            state.inner = self._shown(state.inner, episode)
         state.safe.see(episode.states, reset=episode.reset)
         state.totals[int(is_learned)] += (1.0, episode.total_reward, float(episode.reset))
         state.k += 1
@@ -211,15 +212,14 @@ class Controlled(PrimalPlayer[ControlledState]):
         state.after_learned = is_learned and not episode.reset
         value = (episode.total_reward - round.lam * episode.reset) / state.problem.horizon
         value = min(max(value, 0.0), 1.0)
-        if not is_learned and not episode.reset:
-            state.trial.lowest = min(state.trial.lowest, value)
         if is_charged:
             self._charge(state)
-        elif due and not is_learned:  # danger was predicted
-            if state.trial.refuse(state.k):
-                state.rest = state.k + PAUSE
-        elif is_learned == state.trial.trying and state.k > state.rest:
+        elif is_learned or due or (state.k > state.rest and not state.trial.trying):
             self._weigh(state, state.trial.add(value, state.k))
+        if not is_learned and not episode.reset:
+            state.trial.see(value)
+        if due and not is_learned:  # danger was predicted
+            state.rest = max(state.rest, state.k + PAUSE)
         return state
 
     def _charge(self, state: ControlledState) -> None:
@@ -230,7 +230,7 @@ class Controlled(PrimalPlayer[ControlledState]):
         state.trial.begin_test(state.k)
 
     def _weigh(self, state: ControlledState, found: Verdict) -> None:
-        """What a pair of episodes has shown."""
+        """What an episode has shown."""
         if found is Verdict.BETTER:
             state.decide(TOOK_OVER)
             state.trial.begin_test(state.k, in_charge=True)
@@ -249,11 +249,11 @@ class Controlled(PrimalPlayer[ControlledState]):
 
     def follow(self, state: ControlledState, episode: Episode) -> ControlledState:
         """As `absorb`, of behaviour that is to be improved on."""
-        state.inner = self._followed(state.inner, episode)
+        state.inner = self._shown(state.inner, episode)
         state.safe.see(episode.states, reset=episode.reset)
         return state
 
-    def _followed(self, inner: Any, episode: Episode) -> Any:
+    def _shown(self, inner: Any, episode: Episode) -> Any:
         return self.inner.follow(inner, episode) if isinstance(self.inner, Follows) else self._absorbed(inner, episode)
 
     def _absorbed(self, inner: Any, episode: Episode) -> Any:

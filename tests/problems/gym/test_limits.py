@@ -214,10 +214,13 @@ def test_counted_states_take_none() -> None:
         rf.from_gym("gym:FrozenLake-v1", limits={0: (None, 3)})
 
 
-def test_the_command_line_takes_text_and_resumes_with_it(tmp_path: Path) -> None:
+def test_the_command_line_takes_text_and_resumes_with_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = str(tmp_path / "pendulum.rfrun")
     command = ["run", "gym:Pendulum-v1", "--out", file, "--set", "horizon=5"]
-    assert main([*command, "--set", "limits=2=-7:7", "--episodes", "2"]) == 0
+    assert main([*command, "--set", "limits=2=-7:7", "--episodes", "2", "--verbose"]) == 0
+    assert "observation[2] below -7 is a reset; observation[2] above 7 is a reset" in " ".join(
+        capsys.readouterr().out.split()
+    )
     assert rf.load(file).spec["problem_options"]["limits"] == "2=-7:7"
     assert main(["run", "gym:Pendulum-v1", "--out", file, "--resume", "--episodes", "3"]) == 0
 

@@ -45,7 +45,7 @@ def test_it_learns_and_draws(script: Any, name: str, tmp_path: Path, capsys: pyt
 def test_it_compares_without_a_learner(script: Any, capsys: pytest.CaptureFixture[str]) -> None:
     script.by_hand()
     said = capsys.readouterr().out.splitlines()
-    assert len(said) == 9
+    assert len(said) == 18
     assert all(", 0 resets" in line for line in said if "controller" in line)
 
 

@@ -60,6 +60,7 @@ MANY = 500  # weights from which on CMA-ES learns a deviation of each and no cor
 LEAST_POLISH, MOST_POLISH = 15, 40  # times that the gradient is taken: half as often as there are weights
 STEEPEST = 1e6  # weights from which on a policy is not searched around: its actions are the ends of the box
 COPIED, FLAT = 1500, 1e-4  # rows whose behaviour is copied, the latest and any; keeps the equations of that solvable
+CAUGHT = 0.1  # part of the caution that is left where a controller acts outside of what was safe
 LATE = 3.0  # how much more the last quarter of a rollout counts
 SEEKING = 0.5  # reward of a step to where nothing was seen, in a search for unseen states, on the scale of rewards seen
 TRUSTED = 0.3  # predicted resets of a policy that has not fallen, up to which the model is trusted
@@ -311,7 +312,9 @@ class MachineSearchState(SearchState[Searched]):
         if n not in self.models:
             rng = np.random.default_rng([self.seed, n])
             self.models.clear()
-            caution = 0.0 if self.never_resets else settings.caution * self._caution(n)
+            caution = (
+                0.0 if self.never_resets else settings.caution * self._caution(n) * (CAUGHT if self.beside else 1.0)
+            )
             self.models[n] = fit_machine(
                 self._seen(n),
                 (self.low, self.high),

@@ -110,6 +110,7 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
         world: dict[str, Any] = {"horizon": problem.horizon, "seed": seed, "low": problem.low, "high": problem.high}
         world |= {"never_resets": problem.never_resets, "names": tuple(getattr(problem, "names", None) or ())}
         world |= {"limits": problem.limits, "action_limits": problem.action_limits, "shown": np.zeros((0, 2), np.int64)}
+        world["beside"] = False
         fresh: dict[str, Any] = {"at": 0, "lam": 0.0, "stale": False, **world, "models": {}, "found": {}}
         return MachineSearchState(empty_buffer(problem), none[0], **fresh, proven=none[1], rate=NOTHING, began=0)
 
@@ -150,6 +151,11 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
         """Add the steps of an episode of data: the first plan rests on all of them."""
         state.rows.add(episode)
         state.begin_after_data()
+        return state
+
+    def act_beside(self, state: SearchState[Any]) -> SearchState[Any]:
+        """A little outside of what was visited costs less: a controller brings it back."""
+        state.beside = True
         return state
 
     def follow(self, state: SearchState[Any], episode: Episode) -> SearchState[Any]:

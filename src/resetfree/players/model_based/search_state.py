@@ -70,6 +70,7 @@ class SearchState(ABC, Generic[Searched]):
     limits: Limits | None = field(metadata={"saved": False})  # known beforehand
     action_limits: ActionLimits | None = field(metadata={"saved": False})
     names: tuple[str, ...] = field(metadata={"saved": False})  # of the numbers of a state; may be none
+    beside: bool = field(metadata={"saved": False})  # whether a controller acts where its policy leaves what was safe
     shown: NDArray[np.int64] = field(metadata={"grows": (0,), "later": True})  # [., 2] rows of behaviour to improve on
 
     def check_loaded(self) -> None:
