@@ -206,7 +206,7 @@ def test_other_fleets_are_refused(machines: Any, how: dict[str, Any], sentence: 
 
 def test_a_finite_fleet_is_played_again_from_its_seed(tmp_path: Path) -> None:
     """Bit for bit, with its checkpoint; an edited round is found."""
-    run = rf.learn_fleet("grid-v0", n=4, path=tmp_path / "again.rfrun", **GRID)
-    assert [c.holds for c in whole_run(rf.load(run.path)) if c.applies] == [True, True, True]
-    edited = dataclasses.replace(rf.load(run.path), columns={**run.columns, "began": run.columns["began"] + 1.0})
+    run = rf.learn_fleet("grid-v0", n=4, path=(path := tmp_path / "again.rfrun"), **GRID)
+    assert [c.holds for c in whole_run(rf.load(path)) if c.applies] == [True, True, True]
+    edited = dataclasses.replace(rf.load(path), columns={**run.columns, "began": run.columns["began"] + 1.0})
     assert not all(c.holds for c in whole_run(edited) if c.applies)

@@ -64,7 +64,7 @@ class UnderWay(NamedTuple):
 
 
 class Crew(ABC):
-    """Where the machines are: each is given an episode or a reset, and asked for the result afterwards."""
+    """Where the machines are: each is given an episode or a reset, whose result is taken afterwards."""
 
     @abstractmethod
     def begin(self, machine: int, one: UnderWay, u: Floats) -> None:

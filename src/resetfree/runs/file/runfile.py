@@ -46,13 +46,8 @@ APPLICATION_ID = 0x72667275  # "rfru", in the header of every run file
 FORMAT = 3  # the only one that this version reads
 MAGIC = b"SQLite format 3\x00"
 START_TYPES = ("INTEGER", "REAL", "TEXT")  # states of a finite problem, numbers, anything else (as JSON)
-# Arguments of `schema`.
-FORMS = tuple(
-    (start, goals, timed, fleet)
-    for start, goals, (timed, fleet) in product(
-        START_TYPES, (False, True), ((False, False), (True, False), (True, True))
-    )
-)
+TIMES = ((False, False), (True, False), (True, True))  # whether there are the columns TIMING, and FLEET
+FORMS = tuple((a, b, *c) for a, b, c in product(START_TYPES, (False, True), TIMES))  # arguments of `schema`
 PART = 256 * 2**20  # bytes of arrays in one row: SQLite takes no blob of more than 10^9
 READ_BATCH = 10_000
 ALONE = "ro&immutable=1"  # a mode of `_open`: the file without its log

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields, replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -150,16 +150,16 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 
 def options_of(names: Collection[str]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add options of `ARGUMENTS`."""
-    return partial(_with_options, {name: how for name, how in ARGUMENTS.items() if name in names})
 
+    def add(function: Callable[..., None]) -> Callable[..., None]:
+        for name in [name for name in reversed(ARGUMENTS) if name in names]:
+            own = {"default": OPTIONS[name][1], **ARGUMENTS[name]}
+            named = own.pop("named", f"--{name.replace('_', '-')}")
+            shown = own["default"] is not None and not own.get("multiple") and not own.get("is_flag")
+            function = click.option(named, name, show_default=shown, **own)(function)
+        return function
 
-def _with_options(arguments: Mapping[str, dict[str, Any]], function: Callable[..., None]) -> Callable[..., None]:
-    for name, how in reversed(list(arguments.items())):
-        own = {"default": OPTIONS[name][1], **how}
-        named = own.pop("named", f"--{name.replace('_', '-')}")
-        shown = own["default"] is not None and not own.get("multiple") and not own.get("is_flag")
-        function = click.option(named, name, show_default=shown, **own)(function)
-    return function
+    return add
 
 
 @command(
@@ -170,15 +170,7 @@ def _with_options(arguments: Mapping[str, dict[str, Any]], function: Callable[..
         "The run file": ["--out", "--resume", "--overwrite", "--json", "--verbose", "--film", "--tensorboard"],
         "When it ends": ["--max-resets", "--steps", "--seconds"],
         "Who resets it": ["--operator", "--operator-deadline", "--ask"],
-        "What it begins with": [
-            "--controller",
-            "--explore",
-            "--data",
-            "--demonstrations",
-            "--simulator",
-            "--from",
-            "--from-what",
-        ],
+        "What it begins with": ["--controller", "--explore", *BEGINS],
         "Machines that do not wait": ["--rate", "--delay", "--max-staleness", "--learner"],
     },
 )
