@@ -3,8 +3,8 @@
     python benchmarks/simulator.py grid --seeds 8
     python benchmarks/simulator.py crane --seeds 1 --episodes 40
 
-grid: `grid-v0` that slips with 0.12, where its simulator slips with 0.1. crane: a cart and a load with 20 % less mass than
-in the simulator, with a search that plans little, so that it takes minutes.
+grid: `grid-v0` that slips with 0.12, where its simulator slips with 0.1. crane: 20 % less mass of cart and load
+than in the simulator, with a search that plans little, so that it takes minutes.
 """
 
 import argparse

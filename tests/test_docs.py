@@ -32,8 +32,8 @@ def find(name: str) -> Any:
 
 def rows(table: int = 0) -> list[list[str]]:
     """Cells of one of the paper map's tables: its objects, or the labels of the paper's source."""
-    text = (ROOT / "docs" / "paper_map.md").read_text()
-    lines = re.findall(r"(?:^\|.*\n)+", text, flags=re.M)[table].splitlines()
+    text = (ROOT / "docs" / ("paper_map.md", "api/paper_labels.md")[table]).read_text()
+    lines = re.findall(r"(?:^\|.*\n)+", text, flags=re.M)[0].splitlines()
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 
 
@@ -72,7 +72,7 @@ def test_every_label_of_the_paper_is_in_the_map_with_code_or_a_page() -> None:
     table = {label.strip("`"): where for label, _, where in rows(1)}
     assert list(table) == labels()
     for label, where in table.items():
-        names, pages = re.findall(r"`(resetfree[\w.]*)`", where), re.findall(r"\]\((\w+\.md)\)", where)
+        names, pages = re.findall(r"`(resetfree[\w.]*)`", where), re.findall(r"\]\(\.\./(\w+\.md)", where)
         assert names or pages, label
         for name in names:
             find(name)

@@ -37,6 +37,7 @@ IMPORTING = {
     "problems/gym/decoding.py",
     "problems/gym/events.py",
     "problems/gym/making.py",
+    "problems/limits.py",  # a limit that is a function
     "problems/registry.py",
     "runs/live/assignment.py",  # classes of players that this process has imported by then
     "runs/tracking/recording.py",
@@ -120,7 +121,7 @@ def test_no_command_follows_a_file(
 ) -> None:
     words = [str(file) if word == "FILE" else word for word in command]
     for change in (
-        {"reset_when": f"{EVIL}:f"}, {"reward": f"{EVIL}:f"}, {"decode": f"{EVIL}:f"},
+        {"reset_when": f"{EVIL}:f"}, {"reward": f"{EVIL}:f"}, {"decode": f"{EVIL}:f"}, {"limits": f"{EVIL}:f"},
         {"features": "user", "features.function": EVIL},
         {"xi": "user", "xi.function": f"{EVIL}:f"}, {"config": {"type": f"{EVIL}.f"}},
     ):  # fmt: skip

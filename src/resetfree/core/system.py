@@ -1,6 +1,6 @@
 """What differs between systems: groups of processes, blocked signals, scheduling classes and flags of files.
 
-Everything here does the most that the system can; docs/platforms.md lists what is less outside POSIX. The process that
+Everything here does the most that the system can; docs/start.md lists what is less outside POSIX. The process that
 acts takes the highest scheduling class that it may, the one that learns the lowest. Which ones a user may take is the
 system's to say (`ulimit -r` and `ulimit -e` on Linux), so the functions return what they got, in words.
 """

@@ -63,7 +63,7 @@ def names_code(problem: str, key: str, value: Any) -> bool:
     if not isinstance(value, str):
         return False
     if key == "limits" and problem.startswith("gym:"):
-        return False  # intervals, as in "heat=:80"
+        return ":" in value and "=" not in value  # else intervals, as in "heat=:80"
     group, _, setting = key.partition(".")
     if ":" in value or (group in DOTTED and setting == "function") or key == "new_task":
         return True

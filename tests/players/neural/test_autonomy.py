@@ -259,3 +259,12 @@ def test_learners_in_one_program_take_the_turns_of_their_methods() -> None:
     assert counts[:, 1].tolist() == [10] * 5
     again = list(together.train(trials, env, 200, 100, episode=20))
     np.testing.assert_array_equal(again[-1][2], counts)
+
+
+def test_learners_in_one_program_lose_the_mug_and_those_with_a_test_request_help() -> None:
+    options = {"turn": 20, "learning_starts": 20, "hidden": 32}
+    trials: list[tuple[Turns, int]] = [(player(name, **options), 3) for name in ("paint", "leave-no-trace-sac")]
+    *_, (_, _, counts) = together.train(trials, Tabletop(walls=False, size=0.1, hold=20), 600, 600, episode=20)
+    assert (counts[:, 0] > 3).all()
+    assert counts[0, 4] > 0
+    assert counts[1, 4] == 0

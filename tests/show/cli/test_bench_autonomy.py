@@ -23,7 +23,9 @@ def test_methods_are_compared_in_one_file_and_on_one_page(capsys: pytest.Capture
     assert len(file.read_text().splitlines()) == 4  # nothing was played again
     text = page.read_text()
     assert "| medal-sac | 2 |" in text
-    assert "resetfree bench autonomy --methods fbrl --tasks tabletop-small-v0 --seeds 0:2 --steps 200" in text
+    assert (
+        "resetfree bench autonomy --methods fbrl --tasks tabletop-small-v0 --seeds 0:2 --steps 200 --every 100" in text
+    )
 
 
 def test_a_trial_that_was_cut_is_marked_and_played_again(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -50,7 +52,7 @@ def test_what_a_method_refuses_is_a_line(capsys: pytest.CaptureFixture[str], tmp
         (("--methods", "nothing"), "nothing"),
         (("--tasks", "CartPole-v1"), "CartPole-v1"),
         (("--together", "--tasks", "peg-edge-v0"), "must be a tabletop"),
-        (("--together", "--methods", "paint"), "paint"),
+        (("--together", "--methods", "ha2020"), "ha2020"),
     ],
 )
 def test_bad_input_is_one_sentence(

@@ -207,8 +207,8 @@ def main_says(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
     return json.loads(out)
 
 
-def test_the_page_of_columns_has_every_key(capsys: pytest.CaptureFixture[str]) -> None:
-    page = (Path(__file__).parents[3] / "docs" / "columns.md").read_text()
+def test_the_page_of_keys_has_every_key(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "api" / "json.md").read_text()
     own = page[page.index("## `resetfree machine --json`") :].split("\n## ")[0]
     cells = [line.split("|")[1] for line in own.splitlines() if line.startswith("| `")]
     keys = {key for cell in cells for key in re.findall(r"`(\w+)`", cell)}

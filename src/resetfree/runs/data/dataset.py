@@ -97,7 +97,7 @@ def read_data(connection: sqlite3.Connection, spec: Mapping[str, Any], path: Pat
             raise ValueError("its rewards are scaled from what is no range")
         shown = whole(about.get("demonstrations", 0), "'demonstrations' of a run's data", 0, len(episodes))
         policy, numbering = first.get(POLICY), first.get(NUMBERING)
-        return GivenData(episodes, about["from"], units, policy, numbering, int(shown))
+        return GivenData(episodes, about["from"], units, policy=policy, numbering=numbering, shown=int(shown))
     except (*BROKEN, InvalidInput, sqlite3.Error) as error:
         raise damaged(path, error) from error
 

@@ -65,7 +65,8 @@ def _row(key: tuple[str, ...], group: Sequence[suite.Line]) -> Row:
         f"--tasks {task}",
         f"--seeds {seeds[0]}:{seeds[-1] + 1}",
     ]
-    words += [f"--steps {steps}", options, "--together" if engine == "together" else ""]
+    every = group[0].get("every", group[0]["deployed"][0][0])
+    words += [f"--steps {steps} --every {every}", options, "--together" if engine == "together" else ""]
     return Row(
         task,
         method,

@@ -137,7 +137,11 @@ def players_of(trial: Trial, problem: GymProblem, turn: int) -> tuple[Any, Any, 
 def _play(trial: Trial) -> Line:
     began, env = time.monotonic(), fresh(trial.task)
     problem = from_gym(f"gym:{trial.task}", horizon=EPISODE, reward_range=(0.0, 1.0))
-    line: Line = {**{name: getattr(trial, name) for name in KEYS[:4]}, "settings": dict(trial.settings)}
+    line: Line = {
+        **{name: getattr(trial, name) for name in KEYS[:4]},
+        "settings": dict(trial.settings),
+        "every": trial.every,
+    }
     line |= {"engine": "alone", "status": DONE, "interventions": 0, "requested": 0, "deployed": [], "rewards": []}
     try:
         primal, dual, feedback = players_of(trial, problem, env.hold)
@@ -206,11 +210,16 @@ def play_together(names: Sequence[str], task: str, seeds: Sequence[int], trial: 
     lines: list[Line] = []
     for name, seed in pairs:
         one = trial._replace(method=name, task=task, seed=seed)
-        line: Line = {**{key: getattr(one, key) for key in KEYS[:4]}, "settings": dict(trial.settings)}
+        line: Line = {
+            **{key: getattr(one, key) for key in KEYS[:4]},
+            "settings": dict(trial.settings),
+            "every": trial.every,
+        }
         lines.append({**line, "engine": "together", "status": CUT, "requested": 0, "deployed": [], "rewards": []})
     for taken, success, counts in train([(players[name], seed) for name, seed in pairs], env, trial.steps, trial.every):
-        for line, found, (resets, turns, timeouts, paid) in zip(lines, success, counts.tolist(), strict=True):
+        for line, found, (resets, turns, timeouts, paid, helped) in zip(lines, success, counts.tolist(), strict=True):
             line |= {"interventions": int(resets), "turns": int(turns), "timeouts": int(timeouts), "taken": taken}
+            line["requested"] = int(helped)
             line["deployed"].append([taken, float(found)])
             line["rewards"].append(round(paid / taken, 6))
             line |= {"seconds": round(time.monotonic() - began, 1), "status": DONE if taken >= trial.steps else CUT}

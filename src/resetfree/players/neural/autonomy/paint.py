@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.settings import Fraction, Range
-from resetfree.players.neural.autonomy.turns import CHOOSING, WIDE, Turns, TurnState, fit, fresh_part
+from resetfree.players.neural.autonomy.turns import CHOOSING, WIDE, Traits, Turns, TurnState, fit, fresh_part
 from resetfree.players.neural.networks import Minibatch, forward, narrow, rectified, uniform_layers
 from resetfree.players.neural.sac import Tree
 from resetfree.problems.contract import State
@@ -34,6 +34,7 @@ class Paint(Turns):
     """
 
     name: ClassVar[str] = "paint"
+    traits: ClassVar[Traits | None] = Traits(tests=True)
     baseline: ClassVar[bool] = True
     test_steps: Annotated[float, Range(above=0, most=100)] = 0.2
     sure: Fraction = 0.5

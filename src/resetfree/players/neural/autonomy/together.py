@@ -1,7 +1,7 @@
 """Many learners at once on one accelerator: methods and seeds are rows of one compiled program (tabletop alone).
 
 A block is an episode of the players: E steps with fixed policies, as many gradient steps of both agents of every row,
-then those of classifier and novelty, then the turns. Networks, contexts, rewards and turns are those of the players
+those of classifier, novelty and test, then the turns. Networks, contexts, rewards and turns are those of the players
 beside this file, whose `traits` say which of them count in a row; random numbers are other ones, and a policy that
 aborts goes by two critics. The dynamics are the environment's own (`problems.autonomy.plane`).
 
@@ -18,6 +18,7 @@ import numpy as np
 from resetfree.core.arrays import Floats
 from resetfree.core.extras import Deferred
 from resetfree.players.neural.autonomy.leave_no_trace import LeaveNoTraceSAC
+from resetfree.players.neural.autonomy.paint import ENOUGH, Paint
 from resetfree.players.neural.autonomy.risc import RISC
 from resetfree.players.neural.autonomy.turns import BACKWARD, FORWARD, LATEST, WIDE, Turns, fitted, fresh_part
 from resetfree.players.neural.autonomy.vaprl import VaPRL
@@ -45,7 +46,8 @@ LARGEST = 5.0  # reward of a second agent
 FEATURES = 16  # outputs of the random network
 COMPARED = 64  # states of demonstrations of which a start is chosen
 STORED = 18
-ABORTING, EARLY, CURRICULUM = LeaveNoTraceSAC(), RISC(), VaPRL()
+LOST = 64  # reset states that are kept
+ABORTING, EARLY, CURRICULUM, TESTING = LeaveNoTraceSAC(), RISC(), VaPRL(), Paint()
 
 
 class Row(NamedTuple):
@@ -59,6 +61,7 @@ class Row(NamedTuple):
     graph: Any
     early: Any
     aborts: Any
+    tests: Any
     rate: Any
     scale: Any
     relabelled: Any
@@ -91,7 +94,7 @@ class Now(NamedTuple):
     aim: Any  # [4]
     aimed: Any
     steps: Any  # of the turn
-    counts: Any  # [4] resets, turns, time-outs, steps at the requested goal
+    counts: Any  # [5] resets, turns, time-outs, steps at the requested goal, requested help
 
 
 class Learner(NamedTuple):
@@ -104,6 +107,9 @@ class Learner(NamedTuple):
     usual: Any
     latest: Any  # [LATEST, 5]
     kept: Any
+    test: Tree
+    lost: Any  # [LOST, 5] the latest reset states
+    fallen: Any
     now: Now
     store: Any  # [S + steps, STORED]
     order: Any  # [F] how far each row of the way to the goals is into its demonstration
@@ -152,7 +158,7 @@ def act(agents: Tree, row: Row, how: Sizes, goals: Any, start: Any, now: Now, at
         aim=now.aim,
         aimed=now.aimed & ~fell,
         steps=jnp.where(fell, 0, now.steps + 1),
-        counts=now.counts + jnp.array([fell, fell, False, paid]),
+        counts=now.counts + jnp.array([fell, fell, False, paid, False]),
     )
     return after, step
 
@@ -177,9 +183,27 @@ def contexts(one: Learner, row: Row, how: Sizes, n: Any, goals: Any, start: Any,
     odds = forward(one.classifier["network"], after[1], jax.nn.relu)[:, 0]
     new = novelty(one.random, one.novelty["network"], after[1]) / one.usual
     second = jnp.where(row.matches, jax.nn.softplus(odds), jnp.where(row.perturbs, new, there[1]))
+    fell = jnp.maximum(fell, fails(one, row, after).astype(jnp.float32))
     reward = jnp.stack([there[0], jnp.minimum(second, LARGEST)]) * (1.0 - fell) * row.scale
     state, later = jnp.concatenate([x, goal], axis=-1), jnp.concatenate([after, goal], axis=-1)
     return Minibatch(state, a, reward, later, fell)
+
+
+def fails(one: Learner, row: Row, x: Any) -> Any:
+    """[...] whether states [..., 5] fail the test of irreversibility, where there is one: see `Paint.fails`."""
+    odds = forward(one.test["network"], x, jax.nn.relu)[..., 0]
+    return row.tests & (one.fallen >= ENOUGH) & (odds > np.log(TESTING.sure / (1.0 - TESTING.sure)))
+
+
+def helped(one: Learner, row: Row, how: Sizes, goals: Any, start: Any, key: Any) -> Now:
+    """At a start with another goal, if the present state fails the test."""
+    now, needs = one.now, fails(one, row, one.now.x)
+    return now._replace(
+        x=jnp.where(needs, jnp.append(start, -1.0), now.x),
+        goal=jnp.where(needs, goals[jax.random.randint(key, (), 0, len(goals))], now.goal),
+        left=jnp.where(needs, how.hold, now.left),
+        counts=now.counts + needs * jnp.array([0, 0, 0, 0, 1]),
+    )
 
 
 def novelty(random: Any, predicting: Any, x: Any) -> Any:
@@ -187,18 +211,18 @@ def novelty(random: Any, predicting: Any, x: Any) -> Any:
     return ((forward(random, x, jax.nn.relu) - forward(predicting, x, jax.nn.relu)) ** 2).mean(axis=-1)
 
 
-def fit_step(part: Tree, x: Any, y: Any, binary: bool) -> Tree:
+def fit_step(part: Tree, x: Any, y: Any, binary: bool, rate: float = FIT_RATE) -> Tree:
     """A network after one step."""
     gradient = jax.grad(fitted)(part["network"], x, y, binary=binary)
-    update, steps = optax.adam(FIT_RATE).update(gradient, part["steps"])
+    update, steps = optax.adam(rate).update(gradient, part["steps"])
     return {"network": optax.apply_updates(part["network"], update), "steps": steps}
 
 
 def fit_others(one: Learner, how: Sizes, n: Any, key: Any) -> Learner:
-    """Classifier and novelty after FITS steps each."""
+    """Classifier, novelty and test after FITS steps each."""
 
-    def step(now: tuple[Tree, Tree], key: Any) -> tuple[tuple[Tree, Tree], None]:
-        a, b, c, d = jax.random.split(key, 4)
+    def step(now: tuple[Tree, Tree, Tree], key: Any) -> tuple[tuple[Tree, Tree, Tree], None]:
+        a, b, c, d, e, f = jax.random.split(key, 6)
         shown = one.store[jax.random.randint(a, (WIDE,), 0, how.forth)][:, :5]
         met = one.latest[jax.random.randint(b, (WIDE,), 0, jnp.clip(one.kept, 1, LATEST))]
         label = jax.random.uniform(c, (WIDE, 1))
@@ -206,14 +230,19 @@ def fit_others(one: Learner, how: Sizes, n: Any, key: Any) -> Learner:
         x = one.store[lately][:, 12:17]
         wanted = forward(one.random, x, jax.nn.relu)
         mixed = label * shown + (1.0 - label) * met
-        return (fit_step(now[0], mixed, label, True), fit_step(now[1], x, wanted, False)), None
+        stuck = (jax.random.uniform(e, (WIDE, 1)) < 0.5).astype(jnp.float32)
+        reset = one.lost[jax.random.randint(f, (WIDE,), 0, jnp.clip(one.fallen, 1, LOST))]
+        states = jnp.where(stuck > 0, reset, one.store[jax.random.randint(e, (WIDE,), how.shown, how.shown + n)][:, :5])
+        classifier, predicting = fit_step(now[0], mixed, label, True), fit_step(now[1], x, wanted, False)
+        return (classifier, predicting, fit_step(now[2], states, stuck, True, 1e-3)), None
 
     keys = jax.random.split(key, FITS + 1)
-    (classifier, predicting), _ = jax.lax.scan(step, (one.classifier, one.novelty), keys[1:])
+    (classifier, predicting, test), _ = jax.lax.scan(step, (one.classifier, one.novelty, one.test), keys[1:])
+    test = jax.tree.map(lambda new, old: jnp.where(one.fallen >= ENOUGH, new, old), test, one.test)
     classifier = jax.tree.map(lambda new, old: jnp.where(one.kept > 0, new, old), classifier, one.classifier)
     x = one.store[jax.random.randint(keys[0], (8 * WIDE,), how.shown, how.shown + n)][:, 12:17]
     usual = jnp.maximum(novelty(one.random, predicting["network"], x).mean(), 1e-12)
-    return one._replace(classifier=classifier, novelty=predicting, usual=usual)
+    return one._replace(classifier=classifier, novelty=predicting, usual=usual, test=test)
 
 
 def next_turn(one: Learner, row: Row, how: Sizes, goals: Any, start: Any, key: Any) -> Now:
@@ -243,20 +272,24 @@ def next_turn(one: Learner, row: Row, how: Sizes, goals: Any, start: Any, key: A
         aim=jnp.where(over, new_aim, now.aim),
         aimed=jnp.where(over, new_aimed, now.aimed),
         steps=jnp.where(over, 0, now.steps),
-        counts=now.counts + jnp.array([False, True, True, False]) * over * jnp.array([0, 1, ~there, 0]),
+        counts=now.counts + over * jnp.array([0, 1, ~there, 0, 0]),
     )
 
 
 def block(one: Learner, row: Row, number: Any, how: Sizes, goals: Any, start: Any) -> Learner:
     """A row after an episode, and what is learned from it."""
-    keys = jax.random.split(jax.random.fold_in(jax.random.key(row.seed), number), 4)
+    keys = jax.random.split(jax.random.fold_in(jax.random.key(row.seed), number), 5)
     n, backward = number * how.block, one.now.agent == BACKWARD
     playing = partial(act, one.agents, row, how, goals, start)
     now, steps = jax.lax.scan(playing, one.now, (n + jnp.arange(how.block), jax.random.split(keys[0], how.block)))
     at = (one.kept + jnp.arange(how.block)) % LATEST
     latest = jnp.where(backward, one.latest.at[at].set(steps[:, 12:17]), one.latest)
     store = jax.lax.dynamic_update_slice(one.store, steps, (how.shown + n, 0))
+    fell = steps[:, 17] > 0.0
+    places = jnp.where(fell, (one.fallen + jnp.cumsum(fell) - 1) % LOST, LOST)
+    lost, fallen = one.lost.at[places].set(steps[:, 12:17], mode="drop"), one.fallen + fell.sum()
     one = one._replace(store=store, now=now, latest=latest, kept=one.kept + how.block * backward)
+    one = one._replace(lost=lost, fallen=fallen)
     n, numbers = n + how.block, Learning(row.rate, how.gamma, how.tau)
     one = fit_others(one, how, n, keys[1])
 
@@ -267,7 +300,8 @@ def block(one: Learner, row: Row, number: Any, how: Sizes, goals: Any, start: An
 
     agents, _ = jax.lax.scan(learn, one.agents, jax.random.split(keys[2], how.block))
     one = one._replace(agents=agents)
-    return one._replace(now=next_turn(one, row, how, goals, start, keys[3]))
+    one = one._replace(now=next_turn(one, row, how, goals, start, keys[3]))
+    return one._replace(now=helped(one, row, how, goals, start, keys[4]))
 
 
 def deployed(agents: Tree, how: Sizes, goals: Any, start: Any) -> Any:
@@ -319,7 +353,7 @@ def fresh_learner(player: Turns, seed: int, shown: Floats, order: Floats, start:
     agents = [fresh_actor_critic(9, 3, player.hidden, False, rng) for _ in range(2)]
     sizes = 5, player.hidden, player.hidden
     none = np.zeros(4, np.float32)
-    now = Now(np.append(start, -1.0), none, 1, FORWARD, none, aimed=False, steps=0, counts=np.zeros(4, np.int32))
+    now = Now(np.append(start, -1.0), none, 1, FORWARD, none, aimed=False, steps=0, counts=np.zeros(5, np.int32))
     return Learner(
         agents=jax.tree.map(lambda *leaves: np.stack(leaves), *agents),
         classifier=fresh_part(uniform_layers((*sizes, 1), rng)),
@@ -328,6 +362,9 @@ def fresh_learner(player: Turns, seed: int, shown: Floats, order: Floats, start:
         usual=np.ones((), np.float32),
         latest=np.zeros((LATEST, 5), np.float32),
         kept=np.int32(0),
+        test=fresh_part(uniform_layers((*sizes, 1), rng)),
+        lost=np.zeros((LOST, 5), np.float32),
+        fallen=np.int32(0),
         now=Now(*(np.asarray(part, np.float32 if np.asarray(part).dtype.kind == "f" else None) for part in now)),
         store=np.concatenate([shown, np.zeros((steps, STORED))]).astype(np.float32),
         order=order.astype(np.float32),
@@ -337,7 +374,7 @@ def fresh_learner(player: Turns, seed: int, shown: Floats, order: Floats, start:
 def train(
     trials: Sequence[tuple[Turns, int]], env: Tabletop, steps: int, every: int, episode: int = 50
 ) -> Iterator[tuple[int, Floats, Floats]]:
-    """Train all (player, seed) at once; yields the steps so far, [R] deployed success and [R, 4] `Now.counts`.
+    """Train all (player, seed) at once; yields the steps so far, [R] deployed success and [R, 5] `Now.counts`.
 
     every: steps between two evaluations, a multiple of `episode`.
     """

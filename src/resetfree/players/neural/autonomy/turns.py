@@ -114,6 +114,7 @@ class Traits(NamedTuple):
     graph: bool = False  # whether the state chooses the next task
     early: bool = False  # whether competence ends a turn
     aborts: bool = False  # whether the second agent's values stop the first
+    tests: bool = False  # whether a learned test of irreversibility ends values, and requests help
 
 
 class Turn(NamedTuple):
