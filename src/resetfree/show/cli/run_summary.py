@@ -254,8 +254,8 @@ def _guarantee(data: Mapping[str, Any]) -> str:
     parts = [f"{role} {verdict}" for role, verdict in verdicts.items() if verdict != NO_GUARANTEE]
     most = data["statements"]["primal"].get("most_resets")
     if most is not None and verdicts["primal"].startswith("resets guaranteed"):
-        more = ", and episodes under way when a fall became known," if "machines" in (data["timing"] or {}) else ""
-        parts[0] = f"at most {counted(int(most), 'reset')}{more} on any path if Assumption 1 holds; regret tuned"
+        where = "and those under way at a fall," if "machines" in (data["timing"] or {}) else "on any path"
+        parts[0] = f"at most {counted(int(most), 'reset')} {where} if Assumption 1 holds; regret tuned"
     return "; ".join(parts) or "none: both players are tuned (--verbose says why)"
 
 
