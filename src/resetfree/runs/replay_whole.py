@@ -27,7 +27,7 @@ from resetfree.problems.registry import World
 from resetfree.problems.stepping import playable
 from resetfree.runs.data.dataset import read_data, taught
 from resetfree.runs.file import runfile
-from resetfree.runs.file.recorded import COLUMNS, TIMING, ReplayedProblem, columns_of
+from resetfree.runs.file.recorded import COLUMNS, FLEET, TIMING, ReplayedProblem, columns_of
 from resetfree.runs.playing import timing_of
 from resetfree.runs.request import Who
 from resetfree.runs.result import Run
@@ -48,7 +48,7 @@ def whole_run(run: Run) -> list[Certificate]:
 
     Of a timed run also of its actions.
     """
-    timed = "timing" in run.spec
+    timed = "timing" in run.spec and not _is_fleet(run)
     try:
         setup = _setup(run)
         kept = None if run.path is None else _checkpoint(run.path)
@@ -82,11 +82,18 @@ class Played(NamedTuple):
     compared: int = 0  # rounds whose actions were compared
 
 
+def _is_fleet(run: Run) -> bool:
+    """Whether it is of several machines: a finite fleet plays the same rounds again."""
+    return "machines" in run.spec.get("timing", {})
+
+
 def _setup(run: Run) -> Setup:
     """The run before its first round, made again from the names and settings in its record."""
     spec = run.spec
-    if spec["persistent"] and "timing" not in spec:
+    if spec["persistent"] and ("timing" not in spec or _is_fleet(run)):
         raise NotCertifiable("A persistent environment keeps its own state, so that its rounds cannot be played again.")
+    if _is_fleet(run) and run.extended is not None:
+        raise NotCertifiable("The fleet was extended: which episodes began before that depends on when it was.")
     world = World(_problem(run), run.mdp, spec["problem"], spec["problem_options"])
     who = Who(run.player_again("primal"), run.player_again("dual"), spec["feedback"])
     setup = prepare(world, who, episodes=spec["episodes"], seed=spec["seed"], before=spec)
@@ -123,7 +130,7 @@ def _play(run: Run, setup: Setup, at: int) -> Played:
     names: set[str] = set()
     then = _state(game) if at == 0 else {}
     for k, this in enumerate(rounds):
-        wrong = _wrong_columns(run, k, columns_of(this))
+        wrong = _wrong_columns(run, k, columns_of(this), timing_of(game, this))
         names |= wrong
         differ += [k] if wrong else []
         if game.k == at:
@@ -173,7 +180,7 @@ def _play_timed(run: Run, setup: Setup, at: int) -> Played:
 
 def _wrong_columns(run: Run, k: int, row: tuple[Any, ...], timing: tuple[Any, ...] = ()) -> set[str]:
     """The columns in which round k, from 0, differs from what was recorded."""
-    found = dict(zip((*COLUMNS, *TIMING), (*row, *timing), strict=False))
+    found = dict(zip((*COLUMNS, *TIMING, *FLEET), (*row, *timing), strict=False))
     if found["next_start"] is None and run.columns["next_start"].dtype.kind in "if":
         found["next_start"] = runfile.NOWHERE
     return {name for name, value in found.items() if not _same(run.columns[name][k], value)}

@@ -19,6 +19,7 @@ from resetfree.core.errors import InvalidInput, RunError
 from resetfree.core.plain_tree import decode, encode
 from resetfree.game.contract import depends_on_length
 from resetfree.game.delayed import DelayedGame, HeldPlan, reset_chance
+from resetfree.game.fleet import FleetGame
 from resetfree.game.loop import Game
 from resetfree.problems.blueprint import check_start
 from resetfree.problems.contract import Note, Problem
@@ -118,6 +119,8 @@ def nonsense_refused(setup: Setup, file: Path) -> Iterator[None]:
 
 def saved_plans(game: Game) -> dict[str, NDArray[Any]]:
     """The plans that later rounds may rest on, as an array for the checkpoint; none if not timed."""
+    if isinstance(game, FleetGame):
+        return {SAVED: np.frombuffer(game.saved(), dtype=np.uint8)}
     if not isinstance(game, DelayedGame):
         return {}
     plans = [np.frombuffer(held.data, dtype=np.uint8) for held in game.plans.values()]
@@ -127,11 +130,14 @@ def saved_plans(game: Game) -> dict[str, NDArray[Any]]:
 
 def restore_plans(problem: Problem, game: Game, k: int, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Put the plans of a checkpoint of round k back; raises InvalidInput."""
-    if not isinstance(game, DelayedGame):
+    if not isinstance(game, DelayedGame | FleetGame):
         return
     found = arrays.get(SAVED)
     if found is None or found.dtype != np.uint8:
         raise InvalidInput("The checkpoint has no plans.")
+    if isinstance(game, FleetGame):
+        game.restore(found.tobytes())
+        return
     tree = decode(found.tobytes(), {})
     if not isinstance(tree, dict) or tree.keys() != {*STARTS, "plans"} or not isinstance(tree["plans"], list):
         raise InvalidInput("The checkpoint's plans must be a list, with the newest reset and two starts.")

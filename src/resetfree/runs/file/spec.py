@@ -27,6 +27,12 @@ DATA: dict[str, _Kinds] = {  # of the data from before the first round, where th
 CONTROLLER: dict[str, _Kinds] = {"function": (str, _NONE), "explore": (int,)}
 LARGEST, DEEPEST = 2**53, 32  # of sizes; of lists in lists
 MOST_RATE = 1e6  # steps per second
+MOST_MACHINES = 10_000
+FLEET: dict[str, _Kinds] = {
+    **dict.fromkeys(("machines", "operators"), (int,)),
+    **dict.fromkeys(("reset_time", "risk"), (float, int)),
+    "in_steps": (bool,),
+}
 POSITIVE = ("episodes", "horizon", "n_states", "n_actions")
 # Keys that must be equal for a run to be resumed, and their names in messages.
 SAME = {
@@ -62,9 +68,15 @@ def validate(spec: Any) -> dict[str, Any]:
 
 
 def _check_timing(timing: Any) -> None:
-    """A timed run has either a delay or a rate."""
-    if not isinstance(timing, dict) or ("delay" in timing) == ("rate" in timing):
-        raise ValueError("its 'timing' must have either a delay or a rate")
+    """A timed run has either a delay or a rate, or is of a fleet."""
+    if not isinstance(timing, dict) or sum(name in timing for name in ("delay", "rate", "machines")) != 1:
+        raise ValueError("its 'timing' must have a delay or a rate, or machines")
+    if "machines" in timing:
+        _typed(timing, FLEET, "timing")
+        if not (1 <= timing["machines"] <= MOST_MACHINES and 1 <= timing["operators"] <= MOST_MACHINES):
+            raise ValueError(f"its 'timing' must have 1 to {MOST_MACHINES} machines, and as many operators")
+        if not (0 <= timing["reset_time"] <= LARGEST and 0 <= timing["risk"] <= LARGEST):
+            raise ValueError("the 'reset_time' and the 'risk' of its timing must be numbers from 0")
     delay, rate = timing.get("delay", 0), timing.get("rate", 1.0)
     if type(delay) is not int or not 0 <= delay <= LARGEST:
         raise ValueError(f"the 'delay' of its timing must be a number of rounds, and is {str(delay)[:20]}")
