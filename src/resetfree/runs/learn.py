@@ -25,6 +25,7 @@ from resetfree.runs.file.runfile import Checkpoint
 from resetfree.runs.file.spec import difference
 from resetfree.runs.live.acting import go_on, real_time, temporary_file
 from resetfree.runs.playing import Stopped, play_at_rate, play_rounds, run_of
+from resetfree.runs.recall import classes_of, trusted_options
 from resetfree.runs.request import Options, Progress, RunRequest, signature_of
 from resetfree.runs.result import Run
 from resetfree.runs.resuming import (
@@ -38,9 +39,7 @@ from resetfree.runs.resuming import (
 )
 from resetfree.runs.session import OpenRun
 from resetfree.runs.setup import Setup, as_timed, prepare
-from resetfree.runs.statements import classes_of
 from resetfree.runs.stuck import WHEN_STUCK, Watch, requested_after
-from resetfree.runs.trusted_options import trusted_options
 
 __all__ = ["Progress", "Stopped", "fulfil", "learn", "load"]
 

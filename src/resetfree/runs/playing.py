@@ -21,7 +21,6 @@ from resetfree.runs.file.ledger import Ledger
 from resetfree.runs.file.newfile import STOPPED, Contents, Ending, raise_unsaved
 from resetfree.runs.file.recorded import COLUMNS, EpisodeBuffer, columns_of
 from resetfree.runs.file.runfile import plain_row
-from resetfree.runs.flat_reward import note_flat
 from resetfree.runs.live.acting import RealTime, act
 from resetfree.runs.recall import TrainedPlayer
 from resetfree.runs.request import RunRequest
@@ -29,7 +28,7 @@ from resetfree.runs.result import MOST_KEPT, Run
 from resetfree.runs.resuming import checkpoint_of, restore, start_type
 from resetfree.runs.session import Callbacks, OpenRun, Session
 from resetfree.runs.setup import Setup, rounds_of
-from resetfree.runs.stuck import STUCK, WHEN_STUCK, notice
+from resetfree.runs.stuck import STUCK, WHEN_STUCK, note_flat, notice
 from resetfree.theory.oracle import evaluator_of
 
 REWARD = COLUMNS.index("reward")

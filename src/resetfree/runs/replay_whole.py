@@ -29,11 +29,11 @@ from resetfree.runs.data.dataset import read_data, taught
 from resetfree.runs.file import runfile
 from resetfree.runs.file.recorded import COLUMNS, TIMING, ReplayedProblem, columns_of
 from resetfree.runs.playing import timing_of
+from resetfree.runs.recall import BROKEN, ROLES
 from resetfree.runs.request import Who
 from resetfree.runs.result import Run
 from resetfree.runs.resuming import SAVED, saved_plans
 from resetfree.runs.setup import Setup, as_timed, least_bound, prepare, rounds_of
-from resetfree.runs.statements import BROKEN, ROLES
 from resetfree.theory.oracle import evaluator_of
 
 ROUNDS = "both players play every round again as it is recorded, bit for bit (rounds that differ)"
