@@ -19,10 +19,10 @@ from resetfree.game.contract import MOST_EPISODES, DualPlayer, PrimalPlayer
 from resetfree.players import current_settings
 from resetfree.problems.blueprint import describe, model_from
 from resetfree.problems.registry import PROBLEMS, World, find_world
-from resetfree.runs.data.dataset_loading import taught_again, taught_anew
+from resetfree.runs.dataset_loading import taught_again, taught_anew
 from resetfree.runs.file.ledger import Ledger, read, read_spec_of
+from resetfree.runs.file.recorded import difference
 from resetfree.runs.file.runfile import Checkpoint
-from resetfree.runs.file.spec import difference
 from resetfree.runs.live.acting import go_on, real_time, temporary_file
 from resetfree.runs.playing import Stopped, play_at_rate, play_rounds, run_of
 from resetfree.runs.recall import classes_of, trusted_options
