@@ -51,7 +51,7 @@ MACHINES = {
     ),
     "lane": Machine(lane.Lane, lane.controller, {0: (-lane.EDGE, lane.EDGE), 1: (-lane.TURNED, lane.TURNED)}),
 }
-KNOWN = ("alone", "nothing", "limits", "log", "controller", "demonstrations", "sac")
+KNOWN = ("alone", "controller", "log", "demonstrations", "nothing", "limits", "sac")
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ def read(file: Path) -> list[dict[str, Any]]:
 
 
 def table(lines: list[dict[str, Any]]) -> str:
-    """Reward per step relative to the controller alone with the same seed, and resets."""
+    """Reward per step of the controller alone, that of others relative to it with the same seed, and resets."""
     kept = {(one["machine"], one["known"], one["seed"]): one for one in lines}
     rows = [
         "| machine | known | seeds | reward | first fifth | last fifth | resets |",

@@ -39,10 +39,12 @@ OTHERS = [
     "FetchReach-v4",
     "PointMaze_UMaze-v3",
 ]
-TASKS = [*CLASSIC, *MUJOCO, *TABLES, *OTHERS]
+SMALL = [f"small/{name}-v0" for name in ("puck", "maze", "heating", "delayed", "twolink", "switch", "press", "lane")]
+TASKS = [*CLASSIC, *MUJOCO, *TABLES, *OTHERS, *SMALL]
 LEARNERS = ("ours", "idle", "sac", "ppo")
 PART = 4  # the first and the last of so many parts are compared
-REGISTER = ("minigrid", "highway_env", "shimmy", "gymnasium_robotics")  # importing them registers their environments
+# Importing them registers their environments.
+REGISTER = ("small_tasks", "minigrid", "highway_env", "shimmy", "gymnasium_robotics")
 
 
 class Life(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -96,11 +98,11 @@ def ours(task: str, seed: int, steps: int) -> dict[str, Any]:
     """The default call of a newcomer."""
     import resetfree as rf
 
-    run = rf.learn(task, steps=steps, episodes=steps, seed=seed)
+    run = rf.learn(f"gym:{task}", steps=steps, episodes=steps, seed=seed)
     returns, lengths = np.asarray(run.columns["original_return"]), np.asarray(run.columns["steps"])
     rewards = list(np.repeat(returns / lengths, lengths))  # each step has the mean of its episode
     return {
-        **parts(rewards), "resets": int(run.realised_resets[-1]), "goals": int(np.sum(run.goals)),
+        **parts(rewards), "resets": int(run.realised_resets[-1]), "goals": int(run.goals[-1]),
         "primal": run.player_again("primal").name, "notes": [str(one) for one in run.notes],
     }  # fmt: skip
 

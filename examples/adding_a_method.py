@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 import resetfree as rf
-from resetfree.players.neural.autonomy.turns import CHOOSING, FORWARD, Turn, Turns, TurnState, demonstrated
+from resetfree.players.neural.autonomy.turns import CHOOSING, FORWARD, Context, TurnPlayer, TurnState, demonstrated
 
 
 @dataclass(frozen=True)
-class Shuttle(Turns):
+class Shuttle(TurnPlayer):
     """One policy for all goals: an attempt at the task, then a demonstrated state."""
 
     name: ClassVar[str] = "shuttle"
@@ -26,12 +26,12 @@ class Shuttle(Turns):
         shown = state.guidance.achieved(state.rows.state[rng.integers(state.shown, size=len(s))])
         return np.where(rng.random((len(s), 1)) < 0.5, super().goals(state, agent, s, rng), shown)
 
-    def next_turn(self, state: TurnState, s: Any, there: bool) -> Turn:
+    def next_turn(self, state: TurnState, s: Any, there: bool) -> Context:
         """The task after such a state, and such a state after the task."""
         if state.aimed:
-            return Turn(FORWARD)
+            return Context(FORWARD)
         row = state.random(CHOOSING).integers(state.shown)
-        return Turn(FORWARD, state.guidance.achieved(state.rows.state[row][None])[0])
+        return Context(FORWARD, state.guidance.achieved(state.rows.state[row][None])[0])
 
 
 if __name__ == "__main__":

@@ -145,8 +145,8 @@ def test_who_chooses_among_actions_cannot_play_a_box() -> None:
         assert str(refused.value) == (
             f"The player '{primal}' must be given actions that are Choices. Got 'gym:Pendulum-v1', whose actions are "
             "1 number in [-2, 2], instead. Give actions=5 for a grid of 5 points per dimension, or the list of actions "
-            "to choose from. Players that take them as they are: auto, mbpo, model-search, neural-search, ppo, sac, "
-            "sac-lagrangian."
+            "to choose from. Players that take them as they are: auto, goal-search, mbpo, model-search, neural-search, "
+            "ppo, sac, sac-lagrangian."
         )
     with pytest.raises(rf.InvalidInput, match="cannot be counted"):
         _ = problem.n_actions

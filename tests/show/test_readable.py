@@ -17,6 +17,7 @@ MACHINE_WRITTEN = re.compile(
     r"|(?<![\w.,≤])1 (?:resets|episodes|steps|seeds|runs|deadlines|goals)\b"
     r"|100 ?% \[100 ?%, 100 ?%\]"
     r"|\bnan\b"
+    r"|[(\[]'[a-z]"  # a tuple or a list of Python
 )
 
 

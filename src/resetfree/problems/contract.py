@@ -27,7 +27,7 @@ from resetfree.core.errors import InvalidInput, one_line
 from resetfree.core.settings import check, expect
 from resetfree.problems.action_spaces import ActionSpace, Choices, PairFeatures
 from resetfree.problems.features import FeatureMap
-from resetfree.problems.knowledge import Factors, Guidance
+from resetfree.problems.knowledge import Factors, GoalColumns, Guidance
 from resetfree.problems.limits import ActionLimits, Limits
 from resetfree.problems.operators.channel import Operator, Request
 
@@ -240,12 +240,30 @@ class Problem(ABC):
     reward_range_known: bool = True  # False: rewards may leave [0, 1]
     units: tuple[float, float] | None = (0.0, 1.0)  # rewards that are scaled to 0 and 1; None until they are learned
     after_goal: str | None = None  # what follows a goal; None if it has no goals, "" if none is stated beforehand
+    advised_history: int = 0  # observations that its state should be made of from here on; 0: it stays as it is
     never_resets: bool = False  # whether it is stated that nothing that can happen is a reset
 
     @property
     def guidance(self) -> Guidance | None:
         """Goals, starts and demonstrations, if the task states them."""
         return None
+
+    @cached_property
+    def goal_columns(self) -> GoalColumns | None:
+        """Where states have the goal that is requested, and the one that was reached; None if they do not."""
+        return None
+
+    @property
+    def may_remember(self) -> bool:
+        """Whether its state may still become a history of observations, by `advised_history`."""
+        return False
+
+    def remember(self, n: int, episodes: Sequence[Episode] = ()) -> list[Episode]:
+        """Have states be the last n observations, where `may_remember`; the episodes so far in that form."""
+        raise InvalidInput(f"The states of '{self.name}' cannot become a history of {n} observations.")
+
+    def review(self, episodes: Sequence[Episode]) -> None:  # noqa: B027
+        """Look at episodes for what a history would show; most problems need none."""
 
     @cached_property
     def actions(self) -> ActionSpace:

@@ -21,6 +21,7 @@ from resetfree.core.arrays import Bools, Floats
 from resetfree.core.errors import InvalidInput
 
 MOST = 10_000_000  # values of a factor that are distinguished
+NEARLY = 1e-3  # of a goal, and beside it: nearly reached
 NONE = -1  # in the rows of states without factors
 
 
@@ -155,3 +156,48 @@ class Guidance:
     def reached(self, states: Floats, goals: Floats) -> Bools:
         """[n] whether states [n, D] have reached goals, where the reward is all or nothing."""
         return np.asarray(self.reward(self.with_goal(states, goals)) >= 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class GoalColumns:
+    """Where the goal is in a state, and where the goal that it has reached, number by number.
+
+    reached: [n] whether goals achieved [n, G] count as the goals desired [n, G]; None if the task does not say.
+    """
+
+    achieved: NDArray[np.int64]  # [G]
+    wanted: NDArray[np.int64]  # [G]
+    reached: Callable[[Floats, Floats], Bools] | None = None
+
+    def radius(self, goal: Floats, scale: Floats) -> float:
+        """The distance from a goal [G] up to which it counts as reached, in the direction of `scale` [G]."""
+        assert self.reached is not None
+        low, high = 0.0, 1.0
+        for _ in range(20):
+            middle = (low + high) / 2
+            hit = bool(self.reached((goal + middle * scale)[None], goal[None])[0])
+            low, high = (middle, high) if hit else (low, middle)
+        return float(low * np.linalg.norm(scale))
+
+
+def columns_of(guidance: Guidance, size: int) -> GoalColumns | None:
+    """Those of a task that states its guidance, if what its states [., D] have reached are numbers of theirs.
+
+    None, too, where a goal that is nearly reached does not pay as much as one that is: rewards are graded then.
+    """
+    probe = np.random.default_rng(0).normal(size=(2, size))
+    found = guidance.achieved(probe)
+    same = (found[:, :, None] == probe[:, None, :]).all(axis=0)
+    wanted = np.arange(size)[guidance.goal]
+    if not same.any(axis=1).all():
+        return None
+    at = same.argmax(axis=1)
+
+    def reached(achieved: Floats, desired: Floats) -> Bools:
+        states = np.zeros((len(achieved), size))
+        states[:, at] = achieved
+        return guidance.reached(states, desired)
+
+    goals = np.asarray(guidance.goals, dtype=np.float64)
+    sparse = len(wanted) and len(goals) and reached(goals * (1.0 + NEARLY) + NEARLY, goals).all()
+    return GoalColumns(at, wanted, reached) if sparse else None

@@ -21,10 +21,10 @@ from resetfree.problems.blueprint import describe, model_from
 from resetfree.problems.registry import PROBLEMS, World, find_world
 from resetfree.runs.dataset_loading import taught_again, taught_anew
 from resetfree.runs.file.ledger import Ledger, read, read_spec_of
-from resetfree.runs.file.recorded import difference
-from resetfree.runs.file.runfile import Checkpoint
+from resetfree.runs.file.recorded import RecordedRound, ReplayedProblem, columns_of, difference
+from resetfree.runs.file.runfile import Checkpoint, plain_row
 from resetfree.runs.live.acting import go_on, real_time, temporary_file
-from resetfree.runs.playing import Stopped, play_at_rate, play_rounds, run_of
+from resetfree.runs.playing import REWARD, Stopped, play_at_rate, play_rounds, run_of
 from resetfree.runs.recall import classes_of, trusted_options
 from resetfree.runs.request import Options, Progress, RunRequest, signature_of
 from resetfree.runs.result import Run
@@ -38,7 +38,7 @@ from resetfree.runs.resuming import (
     start_type,
 )
 from resetfree.runs.session import OpenRun
-from resetfree.runs.setup import Setup, as_timed, prepare
+from resetfree.runs.setup import Setup, as_timed, prepare, rounds_of
 from resetfree.runs.stuck import WHEN_STUCK, Watch, requested_after
 
 __all__ = ["Progress", "Stopped", "fulfil", "learn", "load"]
@@ -127,16 +127,21 @@ def fulfil(request: RunRequest, world: World) -> Run:
         timing = {"rate": clock.deadlines.rate}
     with ExitStack() as kept:
         if request.where.resume and file is not None:
+            world = _as_it_became(world, file)
             opened = _reopen(request, world, Ledger.reopen(file), timing)
             if isinstance(opened, Run):
                 return opened
             kept.enter_context(nonsense_refused(opened.setup, file))
+            opened = _with_first(request, opened)
         else:
             setup = _prepared(request, world, timing)
             if clock is not None and file is None:
                 file = kept.enter_context(temporary_file())
-            opened = _create(request, setup, file)
-        return play_rounds(request, opened) if clock is None else play_at_rate(request, opened, clock)
+            opened = _with_first(request, _create(request, setup, file))
+        if clock is not None:
+            return play_at_rate(request, opened, clock)
+        run = play_rounds(request, opened)
+        return play_rounds(request, _widened(request, opened, run)) if world.problem.advised_history else run
 
 
 def _prepared(
@@ -161,6 +166,47 @@ def _create(request: RunRequest, setup: Setup, file: Path | None) -> OpenRun:
     starts, overwrite = start_type(setup), request.where.overwrite
     ledger = Ledger.create(file, setup.spec, starts=starts, overwrite=overwrite, data=rows)
     return OpenRun(setup, ledger, before=0.0, given=known, watch=Watch.of(setup.world.problem))
+
+
+def _as_it_became(world: World, file: Path) -> World:
+    """The world of a file whose states became a history by themselves."""
+    n = read_spec_of(file)["problem_options"].get("history")
+    if type(n) is not int or "history" in world.options or not world.problem.may_remember:
+        return world
+    world.problem.remember(n)
+    return dataclasses.replace(world, options={**world.options, "history": n})
+
+
+def _with_first(request: RunRequest, opened: OpenRun) -> OpenRun:
+    """With the rounds so far, where the state may still become a history: only of a run that learns from them alone."""
+    problem, ledger = opened.setup.world.problem, opened.ledger
+    alone = request.when.rate is request.when.delay is None and not request.from_what
+    if not (alone and request.who.controller is None and problem.may_remember):
+        return opened
+    rounds = list(ledger.played(1, ledger.last)) if ledger.last else []
+    problem.review([one.episode for one in rounds])
+    return dataclasses.replace(opened, first=rounds) if problem.may_remember else opened
+
+
+def _widened(request: RunRequest, opened: OpenRun, run: Run) -> OpenRun:
+    """The run again, with a history of observations as the state: fresh players learn from the rounds so far."""
+    world, problem, first = opened.setup.world, opened.setup.world.problem, opened.first or []
+    n = problem.advised_history
+    episodes = problem.remember(n, [one.episode for one in first])
+    extended = dataclasses.replace(world, options={**world.options, "history": n})
+    if run.path is not None:
+        request = request.changed("where", overwrite=True, resume=False)
+    again = _create(request, _prepared(request, extended, None), run.path)
+    setup, ledger = again.setup, again.ledger
+    rounds = [RecordedRound(one.k, new.start, new) for one, new in zip(first, episodes, strict=True)]
+    replayed, as_text = ReplayedProblem(problem, rounds), start_type(setup) == "TEXT"
+    for this in rounds_of(setup, problem=replayed, episodes=len(rounds)):
+        row, episode = columns_of(this), this.episode
+        ledger.append(plain_row(row, as_text), episode)
+        again.watch.see(this.k, this.s1, row[REWARD], episode.reset, episode.next_start, goals=episode.goals)
+    ledger.intervened(run.interventions)
+    ledger.note(len(rounds), run.notes, problem.saved())
+    return dataclasses.replace(again, before=run.seconds)
 
 
 def _today(spec: dict[str, Any], setup: Setup) -> dict[str, Any]:

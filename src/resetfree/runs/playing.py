@@ -17,7 +17,7 @@ from resetfree.problems.registry import World
 from resetfree.runs.changed_dynamics import change_note, watch_for
 from resetfree.runs.file.ledger import Ledger
 from resetfree.runs.file.newfile import STOPPED, Contents, Ending, raise_unsaved
-from resetfree.runs.file.recorded import COLUMNS, EpisodeBuffer, columns_of
+from resetfree.runs.file.recorded import COLUMNS, EpisodeBuffer, RecordedRound, columns_of
 from resetfree.runs.file.runfile import plain_row
 from resetfree.runs.live.acting import RealTime, act
 from resetfree.runs.recall import TrainedPlayer
@@ -72,6 +72,7 @@ class _Playing:
     def __init__(self, request: RunRequest, opened: OpenRun, stop: Stop) -> None:
         self._request, self._stop = request, stop
         self._setup, self._ledger, self._watch = opened.setup, opened.ledger, opened.watch
+        self._first = opened.first
         world, self._game = opened.setup.world, opened.setup.game
         self._problem = world.problem
         self._start = time.monotonic()
@@ -100,7 +101,10 @@ class _Playing:
         self.callbacks = Callbacks(request.around.callbacks, session)
 
     def play(self) -> Ending | None:
-        """Play until all episodes are played, or something ends the run: then it is returned."""
+        """Play until all episodes are played, or something ends the run: then it is returned.
+
+        It also ends where the state shall become a history, which the problem advises.
+        """
         game, limits, progress = self._game, self._request.how_long, self._request.around.progress
         limited, called, clock = limits.is_limited, bool(self._request.around.callbacks), time.monotonic
         episodes, ended = self._ledger.episodes, None
@@ -115,6 +119,8 @@ class _Playing:
             this = next(self._rounds)
             self._between = True
             self._keep(this)
+            if self._first is not None and self._remembers(this, self._first):
+                break
             if progress is not None:
                 progress(game, this)
             if called:
@@ -162,6 +168,13 @@ class _Playing:
         if problem.noted:
             self._ledger.note(this.k, problem.noted, problem.saved())
             problem.noted.clear()
+
+    def _remembers(self, this: Round, first: list[RecordedRound]) -> bool:
+        """Keep a round while the state of the problem may become a history; whether it shall."""
+        first.append(RecordedRound(this.k, this.s1, this.episode))
+        if not self._problem.may_remember:
+            self._first = None
+        return self._problem.advised_history > 0
 
     def save(self, *, everything: bool) -> None:
         """Commit all rounds and the problem's own state, with a checkpoint if `everything`."""

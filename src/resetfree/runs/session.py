@@ -31,7 +31,7 @@ from resetfree.problems.registry import World
 from resetfree.runs.data.dataset import GivenData
 from resetfree.runs.file.ledger import Ledger
 from resetfree.runs.file.newfile import LONGEST, Contents, Ending
-from resetfree.runs.file.recorded import COLUMNS, GOALS, columns_of
+from resetfree.runs.file.recorded import COLUMNS, GOALS, RecordedRound, columns_of
 from resetfree.runs.recall import TrainedPlayer, recall
 from resetfree.runs.setup import Setup
 from resetfree.runs.stuck import Watch
@@ -51,6 +51,8 @@ class OpenRun:
     before: float  # seconds in earlier sessions
     given: GivenData | None  # what it began with
     watch: Watch  # for standing still, after the rounds so far
+    # The rounds so far while the state of the problem may still become a history of observations: see `learn`.
+    first: list[RecordedRound] | None = None
 
 
 class Session:

@@ -19,6 +19,7 @@ TURNS: dict[str, Any] = {**SOFT, "turn": 7}  # an even number of turns in 200 st
 AUTONOMY = (*("naive", "fbrl", "medal-sac", "leave-no-trace-sac", "r3l", "vaprl", "mtrf", "ha2020", "risc", "paint"),)
 SMALL: dict[str, dict[str, Any]] = {
     **dict.fromkeys(AUTONOMY, TURNS),
+    "goal-search": {"hidden": 16, "batch": 16, "begin": 10},
     **{"sac": SOFT, "sac-lagrangian": SOFT, "ppo": LATEST, "mbpo": MODEL_BASED, "neural-search": SEARCH},
 }
 

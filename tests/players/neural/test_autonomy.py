@@ -12,7 +12,7 @@ import resetfree as rf
 from resetfree.players import discover, make_player
 from resetfree.players.neural.autonomy import together
 from resetfree.players.neural.autonomy.leave_no_trace import AbortingPolicy
-from resetfree.players.neural.autonomy.turns import BACKWARD, FORWARD, AimedPolicy, Turns, TurnState, improve_each
+from resetfree.players.neural.autonomy.turns import BACKWARD, FORWARD, AimedPolicy, TurnPlayer, TurnState, improve_each
 from resetfree.players.neural.networks import Minibatch
 from resetfree.players.neural.sac import AGENT, Learning
 from resetfree.problems.autonomy.plane import Tabletop, moved_mug, mug_at_goal, mug_is_lost
@@ -76,7 +76,7 @@ def test_a_context_has_its_own_goals_rewards_and_price() -> None:
     index, rng = np.arange(0, 40).reshape(4, 10), np.random.default_rng(0)
     taken = state.rows.taken(state.rows.n)[:40].reshape(4, 10)
     for agent in (FORWARD, BACKWARD):
-        batch = one.context(state, state.tree, agent, index, rng, 2.0)
+        batch = one.context(state, state.tree, agent, index, rng, lam=2.0)
         flat = batch.next_state.reshape(-1, 9).astype(np.float64)
         found = state.guidance.reward(flat) if agent == FORWARD else state.guidance.home(flat)
         found = np.where(batch.terminated.ravel() > 0, -3.0, found)
@@ -186,7 +186,7 @@ def test_what_fails_the_test_of_irreversibility_is_worth_nothing_and_calls_for_h
     assert others.mean() < 0.1
     state.rows.terminated[rows] = False
     state.rows.terminated[:3] = True  # labelled ones are few: the test is the same
-    batch = one.context(state, tree, FORWARD, np.arange(40, 90)[None], np.random.default_rng(0), 0.0)
+    batch = one.context(state, tree, FORWARD, np.arange(40, 90)[None], np.random.default_rng(0), lam=0.0)
     assert batch.terminated.mean() > 0.8
     state.learned = [np.array(leaf) for leaf in state.form.flatten_up_to({**state.tree, "test": tree["test"]})]
     assert one.needs_help(state, lost[0])
@@ -250,7 +250,7 @@ def test_dynamics_are_the_same_for_numpy_and_jax() -> None:
 
 def test_learners_in_one_program_take_the_turns_of_their_methods() -> None:
     names = ["naive", "fbrl", "medal-sac", "vaprl", "mtrf"]
-    trials: list[tuple[Turns, int]] = [(player(name, turn=20, learning_starts=20), 3) for name in names]
+    trials: list[tuple[TurnPlayer, int]] = [(player(name, turn=20, learning_starts=20), 3) for name in names]
     env = Tabletop(size=0.4, hold=20)
     found = list(together.train(trials, env, 200, 100, episode=20))
     assert [n for n, _, _ in found] == [100, 200]
@@ -263,7 +263,7 @@ def test_learners_in_one_program_take_the_turns_of_their_methods() -> None:
 
 def test_learners_in_one_program_lose_the_mug_and_those_with_a_test_request_help() -> None:
     options = {"turn": 20, "learning_starts": 20, "hidden": 32}
-    trials: list[tuple[Turns, int]] = [(player(name, **options), 3) for name in ("paint", "leave-no-trace-sac")]
+    trials: list[tuple[TurnPlayer, int]] = [(player(name, **options), 3) for name in ("paint", "leave-no-trace-sac")]
     *_, (_, _, counts) = together.train(trials, Tabletop(walls=False, size=0.1, hold=20), 600, 600, episode=20)
     assert (counts[:, 0] > 3).all()
     assert counts[0, 4] > 0

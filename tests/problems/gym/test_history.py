@@ -83,7 +83,7 @@ def test_bad_input_is_one_sentence(line: Any) -> None:
 
 def advice(env: Any, **given: Any) -> list[str]:
     """The sentences about something hidden in a run of random actions."""
-    problem = rf.from_gym(env, horizon=50, reset_when="terminated", **given)
+    problem = rf.from_gym(env, horizon=50, reset_when="terminated", **{"history": 1, **given})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Notice)
         run = rf.learn(problem, "uniform", episodes=60, seed=1, B=1.0)
@@ -106,3 +106,30 @@ def test_what_is_hidden_is_noticed_and_what_is_not_is_not() -> None:
     }.items():
         assert advice(gymnasium.make(name), **given) == []
     assert advice(Late(delay=0), actions=3) == []  # noise alone
+
+
+def test_a_run_goes_on_with_a_history_where_something_is_hidden(tmp_path: Any) -> None:
+    def played(path: Any, episodes: int, **given: Any) -> rf.Run:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Notice)
+            problem = rf.from_gym(Late(), horizon=50, reset_when="terminated", actions=3)
+            return rf.learn(problem, "uniform", episodes=episodes, seed=1, B=1.0, path=path, **given)
+
+    whole = played(tmp_path / "a.rfrun", 40)
+    (note,) = [one for one in whole.notes if "hides something" in one.what]
+    assert "From here on its state is the last 4 of both" in note.what
+    assert 1 < note.k < 20
+    assert whole.spec["problem_options"]["history"] == 4
+    assert len(whole) == 40
+    assert whole.policy.predict(np.zeros(4 * 2 + 3))[0].shape == (1,)
+    for column in ("reward", "reset", "steps"):  # the rounds before are those that were played
+        first = played(None, note.k - 1)
+        assert whole.columns[column][: note.k - 1].tolist() == first.columns[column].tolist()
+    assert played(None, 40).columns["reward"].tolist() == whole.columns["reward"].tolist()
+    for stop in (2, 30):  # before and after it
+        part = tmp_path / f"{stop}.rfrun"
+        played(part, 40, callbacks=[lambda session, stop=stop: session.k == stop])
+        again = played(part, 40, resume=True)
+        assert again.spec["problem_options"]["history"] == 4
+        assert len(again) == 40
+        assert [one.what for one in again.notes if "hides something" in one.what]

@@ -134,3 +134,14 @@ def test_a_steady_bend_takes_the_steering_of_the_understeer_formula(curvature: f
     x = runge_kutta(car.rates, np.array([0.0, 0.0, 0.0, 0.0, curvature]), u, 6.0, 600)
     assert x[3] / c.V == pytest.approx(curvature, rel=2e-2)
     assert np.abs(car.rates(x, u)[2:4]).max() < 1e-2
+
+
+def test_the_picture_of_the_quadrotor_shows_where_it_is() -> None:
+    machine = quadrotor.Quadrotor()
+    machine.reset(seed=0)
+    machine.set_point = np.zeros(2)
+    for p, z, q in ((1.0, 0.5, 0.0), (-1.0, -0.5, 0.5)):
+        machine.x = np.array([p, z, q, 0.0, 0.0, 0.0])
+        rows, columns = np.nonzero((machine.render() == (0x00, 0x72, 0xB2)).all(axis=2))
+        assert [columns.mean(), rows.mean()] == pytest.approx([220 + 100 * p, 170 - 100 * z], abs=2)
+        assert np.polyfit(columns, -rows, 1)[0] == pytest.approx(np.tan(q), abs=0.1)

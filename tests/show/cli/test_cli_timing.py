@@ -1,16 +1,19 @@
 """`resetfree run --rate` and `--delay`: acting in real time and with plans that come late, from the command line."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
+from rich.console import Console
 from tests.show.cli.commands import refused, run, run_json
 
 import resetfree as rf
-from resetfree.core.readable import number
+from resetfree.core.readable import duration, number
 from resetfree.runs.file.ledger import read
+from resetfree.show.cli.run_summary import show_brief, summary
 
 PLAYER = ("--primal", "tests.runs.live.quick_players:Quick")
 WORDS = ("run", "gym:CartPole-v1", *PLAYER, "--dual", "constant-penalty", "--learner", "usual", "--out", "a.rfrun")
@@ -38,6 +41,13 @@ def test_a_run_at_a_rate_says_how_late_it_was_is_resumed_and_certified_by_replay
     assert data["timing"]["missed"] == again.columns["missed"].sum()
     assert data["timing"]["latest"] == again.columns["lateness"].max()
     assert data["timing"]["plan_age"]["most"] == again.plan_ages.max()
+    ticks = again.columns["steps"].sum() / 500.0
+    for seconds, slow in ((ticks + 1.0, ""), (240.0, f"slow 4 min for {duration(ticks)} of ticks: ")):
+        late = replace(again, seconds=seconds)
+        show_brief(Console(width=120), late, summary(late))
+        said = " ".join(capsys.readouterr().out.split())
+        assert slow in said
+        assert ("slow" in said) == bool(slow)
     words = ("certify", "a.rfrun", "--problem", "gym:CartPole-v1", *PLAYER, "--replay", "--strict")
     status, _, said = run(capsys, *words)
     assert status == 0, said

@@ -23,7 +23,7 @@ from resetfree.show.report import write_report
 from resetfree.show.report.groups import collect
 from resetfree.show.report.headline import headline, late_reward, one_group
 from resetfree.show.report.html_tables import _claim
-from resetfree.show.report.learning_curves import linear_regret, linear_resets
+from resetfree.show.report.learning_curves import figures, linear_regret, linear_resets
 from resetfree.studies.statistics import chance_of_less, interquartile_mean, trimmed
 
 if TYPE_CHECKING:
@@ -59,11 +59,11 @@ def test_the_page_of_one_run_has_no_words_about_many_and_no_empty_columns(files:
     names = [run.spec[role]["name"] for role in ("primal", "dual")]
     assert f"{' against '.join(names)}, 200 episodes, seed 0." in page.text
     assert "1 group" not in page.text
-    assert "Mean over n seeds" not in page.text
+    assert "Mean over the runs" not in page.text
     assert "Regret" not in page.texts["th"]
     assert "Resets, realised" in page.texts["th"]
     write_report(files["auto"], tmp_path / "s.html")
-    assert "Mean over n seeds" in read(tmp_path / "s.html").text
+    assert "Mean over the runs" in read(tmp_path / "s.html").text
     assert {"Regret", "Resets, expected"} <= set(read(tmp_path / "s.html").texts["th"])
 
 
@@ -90,7 +90,32 @@ def test_players_come_in_the_same_order_on_each_problem(tmp_path: Path) -> None:
     write_report(mixed, tmp_path / "r.html")
     page = read(tmp_path / "r.html")
     assert tiles(page)[0] in ("1 of 2", "2 of 2")
+    assert page.texts["h3"].count("grid-v0") == 1
     assert page.text.index("Comparison") < page.text.index("Runs and results")
+
+
+def test_one_problem_with_several_options_is_several_problems_with_names_of_their_own(tmp_path: Path) -> None:
+    for n in (5, 6):
+        for player in ("support-elimination", "uniform"):
+            file = tmp_path / f"{n}-{player}.rfrun"
+            rf.learn("pits-v0", player, "constant-penalty", episodes=30, path=file, settings={"problem": {"n": n}})
+    write_report([tmp_path], tmp_path / "r.html")
+    page = read(tmp_path / "r.html")
+    assert [h for h in page.texts["h3"] if h.startswith("pits")] == ["pits-v0 with n = 5", "pits-v0 with n = 6"]
+    assert tiles(page)[0] == "2 of 2", "the same players, whatever the options of the problem"
+    labels = [group.label for group in collect(sorted(tmp_path.glob("*.rfrun"))).groups]
+    assert [label.partition(",")[0] for label in labels] == [f"pits-v0 with n = {n}" for n in (5, 5, 6, 6)]
+
+
+def test_six_figures_are_seen_at_once_and_the_others_are_folded_away(files: Files, tmp_path: Path) -> None:
+    write_report(files["auto"], tmp_path / "r.html")
+    seen, _, more = (tmp_path / "r.html").read_text().partition(" more figures: Run by run, The game between")
+    assert re.findall('<figure id="g1-([a-z-]+)"', seen) == ["regret", "resets", "reward", "map", "learned", "visits"]
+    assert {"time-line", "resets-log", "game-regret"} <= set(re.findall('<figure id="g1-([a-z-]+)"', more))
+    for name, axis in (("auto", "log"), ("ucb", "linear")):
+        (group,) = collect(files[name][:1]).groups
+        drawn = [one for one in figures(group) if not one.name.endswith("-log")]
+        assert {one.figure.axes[0].get_xscale() for one in drawn} == {axis}, "all or none"
 
 
 def test_a_tuned_claim_that_is_not_met_is_no_failure() -> None:

@@ -81,7 +81,7 @@ def test_a_run_without_an_oracle_shows_what_is_known(files: Files, tmp_path: Pat
     write_report(files["no_oracle"], tmp_path / "r.html")
     page, run = read(tmp_path / "r.html"), rf.load(files["no_oracle"][0])
     assert run.mdp is None
-    assert set(page.figures) == {"g1-resets", "g1-resets-log", "g1-time-line", "g1-reward", "g1-foreseen"}
+    assert set(page.figures) == {"g1-resets", "g1-resets-log", "g1-reward"}
     assert "The multiplier was 0 in every episode." in page.text, "in words, not as a figure"
     assert "needs an oracle" in page.text
     k = np.array([int(x) for x in page.data("g1-resets")["k"]])
@@ -110,7 +110,7 @@ def test_a_start_without_a_reset_free_policy_leaves_regret_out_but_not_resets(tm
 def test_starts_that_are_no_states(tmp_path: Path) -> None:
     rf.learn("continuous-linear-v0", "uniform", "constant-penalty", B=2.0, episodes=20, path=tmp_path / "c.rfrun")
     write_report([tmp_path / "c.rfrun"], tmp_path / "r.html")
-    assert set(read(tmp_path / "r.html").figures) >= {"g1-resets", "g1-time-line"}
+    assert set(read(tmp_path / "r.html").figures) >= {"g1-resets", "g1-reward"}
 
 
 def test_an_interrupted_run_and_one_that_is_being_written(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_forged_numbers_are_shown_or_left_out_but_break_nothing(files: Files, tm
         connection.executescript(change)
     connection.close()
     write_report([file], tmp_path / "r.html")
-    assert "g1-time-line" in read(tmp_path / "r.html").figures
+    assert "g1-resets" in read(tmp_path / "r.html").figures
 
 
 def test_what_fails_stands_at_the_top(files: Files, tmp_path: Path) -> None:

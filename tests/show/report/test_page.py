@@ -48,7 +48,7 @@ def test_the_policy_lets_our_script_and_sheet_in_and_nothing_else(page: Page) ->
 
 
 def test_every_figure_has_words_and_four_things_to_save(page: Page) -> None:
-    assert len(page.figures) == 4 + 15 + 15 + 10  # rules about danger are drawn for one of them
+    assert len(page.figures) == 4 + 14 + 14 + 8  # rules about danger are drawn for one of them
     for figure in page.figures.values():
         assert figure.buttons == ["svg", "png"]
         assert set(figure.links) == {"pdf", "csv"}
@@ -56,7 +56,7 @@ def test_every_figure_has_words_and_four_things_to_save(page: Page) -> None:
         assert len(figure.links["csv"].splitlines()) > 1
         assert len(figure.labels) == 1
         assert len(figure.labels[0]) > 10
-        counted = "n = " in figure.caption or "n in the legend" in figure.caption
+        counted = "n = " in figure.caption or "counted in the legend" in figure.caption
         alone = figure.name.startswith("g3-")  # a single run, of which no caption speaks as of many
         assert counted or alone or figure.name.endswith(("-map", "-oracle")), figure.caption
         assert not (alone and "no interval" in figure.caption)

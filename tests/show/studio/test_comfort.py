@@ -46,6 +46,34 @@ def test_changes_of_the_grid_are_taken_back_and_made_again(page: Page, studio: S
     assert rows(page).count("X") == 2
 
 
+def test_a_link_holds_the_drawing(page: Page, studio: Served) -> None:
+    open_page(page, studio)
+    page.select_option("#template", "bridge")
+    page.click("#close-grid")
+    page.wait_for_selector("#verdict.good")
+    paint(page, "#", (0, 3))
+    page.fill("#horizon", "15")
+    page.dispatch_event("#horizon", "change")
+    page.click("#share")
+    link, drawn, kept = page.url, rows(page), "JSON.parse(localStorage.getItem('grid'))"
+    assert "#grid=S..%23" in link
+    grid = page.evaluate(kept)
+    page.select_option("#template", "empty")
+    assert page.url.endswith("#new")  # the address holds no other drawing than the one that is seen
+    mine = rows(page)
+    page.goto(link)
+    page.wait_for_function("(drawn) => JSON.parse(localStorage.getItem('grid')).rows.join('/') === drawn", arg=drawn)
+    assert page.evaluate(kept) == grid
+    assert grid["horizon"] == 15
+    page.click("#undo")
+    assert rows(page) == mine
+    for wrong in ("S..%2F.", "S%3Cb%3E", "S" * 31):
+        page.goto(f"{studio.url}#grid={wrong}")
+        page.wait_for_selector("#trouble:not([hidden])")
+        assert "the grid stays as it was" in page.inner_text("#trouble")
+        assert rows(page) == mine
+
+
 def test_fields_that_break_the_assumption_say_so() -> None:
     said = catalogue()["breaking"]
     assert said == [name for name, grid in TEMPLATES.items() if not check_grid(grid)["holds"]]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, fields, is_dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from operator import attrgetter
 from typing import Any, ClassVar
 
@@ -19,7 +19,7 @@ from resetfree.problems.action_spaces import ActionSpace, Box, Choices
 from resetfree.problems.contract import Policy, Problem, State
 from resetfree.problems.features import make_features
 from resetfree.problems.finite.mdp import FiniteMDP, FiniteProblem, model_behind
-from resetfree.problems.knowledge import Demonstration, Guidance
+from resetfree.problems.knowledge import Demonstration, GoalColumns, Guidance
 from resetfree.problems.stepping import Step, SteppedProblem
 from resetfree.theory.assumptions import dual_class
 
@@ -96,6 +96,11 @@ class Plane(SteppedProblem):
             onward=lambda states: np.zeros(len(states), dtype=np.int64),
             demonstrations=lambda seed, back: [] if back else [Demonstration(*_SHOWN)],
         )
+
+    @cached_property
+    def goal_columns(self) -> GoalColumns | None:
+        """To bring x to where y is; none where actions are a list."""
+        return None if isinstance(self.actions, Choices) else GoalColumns(np.array([0]), np.array([1]))
 
     def first_start(self, u: float) -> Floats:
         """Left or right of the middle."""

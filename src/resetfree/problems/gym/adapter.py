@@ -38,22 +38,21 @@ from resetfree.problems.gym.events import (
     scaled,
 )
 from resetfree.problems.gym.flattening import space_form
-from resetfree.problems.gym.goals import GO_ON, RESTART, Goals, Question
-from resetfree.problems.gym.history import HiddenState, Recent
+from resetfree.problems.gym.goals import GO_ON, RESTART, Goals, Question, WithGoals
+from resetfree.problems.gym.history import HiddenState, Recent, Remembering
 from resetfree.problems.gym.known import Terms, pattern
 from resetfree.problems.gym.making import Env, Life, lift_time_limits, picture
 from resetfree.problems.gym.observations import Numbered, Observer, brief, far_outside, numbers_of, typed
-from resetfree.problems.knowledge import Guidance
 from resetfree.problems.limits import Limits
 from resetfree.problems.operators import Automatic, Operator, Request
-from resetfree.problems.stepping import Step, SteppedProblem
+from resetfree.problems.stepping import Step
 
 SEEDS = 2**31  # seeds of the environment's own randomness
 PENALTY = 0.5  # of the range of rewards: what a step that leads to a reset may lie outside of it without a note
 WHY = {"start": "the run starts", "resume": "the run continues after an interruption"}
 
 
-class GymProblem(SteppedProblem):
+class GymProblem(WithGoals, Remembering):
     """Episodes of H steps in one environment that is not reset between them; made by `from_gym`."""
 
     persistent = True
@@ -76,6 +75,7 @@ class GymProblem(SteppedProblem):
         units: Units | None = None,
         decoder: Decoder | None = None,
         limits: Limits | None = None,
+        auto_history: bool = False,
     ) -> None:
         self.env, self.name, self.horizon, self.terms = env, name, horizon, terms
         self.actions = terms.actions if isinstance(terms.actions, Box) else Choices(len(terms.actions), terms.actions)
@@ -99,6 +99,7 @@ class GymProblem(SteppedProblem):
         self.never_resets = isinstance(terms.reset_when, Condition) and not terms.reset_when.groups
         self.units, self.reward_range_known = units, units is not None
         self._range = self._quiet = units or AS_THEY_ARE  # of all rewards so far; of those that need no other note
+        self._auto_history = auto_history
         looks = self.low is not None and not isinstance(observer, Recent)
         self._hidden = HiddenState(self.actions) if looks else None
         self._is_shared = False  # whether it was said that observations share a number
@@ -120,13 +121,6 @@ class GymProblem(SteppedProblem):
         if self._model is None:
             raise NotCertifiable(self.no_table)
         return cast(FiniteMDP, self._model)
-
-    @property
-    def guidance(self) -> Guidance | None:
-        """What the task states about itself, where states are its observations."""
-        plain = self.n_states is None and self.terms.function is None and not isinstance(self._observer, Recent)
-        found = getattr(self.env.unwrapped, "guidance", None) if plain else None
-        return found if isinstance(found, Guidance) else None
 
     @property
     def names(self) -> list[str] | None:
@@ -392,8 +386,7 @@ class GymProblem(SteppedProblem):
         if not self._far and (far := far_outside(self._observer, episode.states)):
             self._far = True
             self._note(f"'{self.name}' {far}")
-        if self._hidden is not None and (found := self._hidden.see(episode)) is not None:
-            self._note(f"'{self.name}' {found}")
+        self.review([episode])
         excess, self._excess = self._excess, 0.0
         if self.units is not None:
             added = excess and isnan(episode.original_return)

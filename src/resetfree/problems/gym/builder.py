@@ -38,6 +38,7 @@ from resetfree.problems.limits import ActionLimits, Limits
 from resetfree.problems.operators import Automatic, Operator
 
 SEEN = 10_000  # distinct observations that a known grid may show
+AUTO = "auto"
 UNBOUNDED = 1e30  # bounds beyond this count as none
 XI_SEED = 0  # features of starts are part of the problem, not of a run
 
@@ -62,7 +63,7 @@ def from_gym(
     operator: Operator | None = None,
     name: str | None = None,
     decode: Any = None,
-    history: int = 1,
+    history: int | str = "auto",
     limits: Any = None,
     margin: Any = None,
     rate_limits: Any = None,
@@ -104,7 +105,8 @@ def from_gym(
     decode: named coordinates of a counted state, for rules about danger: a function of the observation, or
       module:function, that returns whole numbers from 0 or a dictionary of them (see `decoding`). Default: those of
       known ids (Taxi, FrozenLake, CliffWalking, MiniGrid), and the parts of observations that are whole numbers.
-    history: n: vector states hold the last n observations and the actions between them (see `history`).
+    history: n: vector states hold the last n observations and the actions between them (see `history`). "auto": one,
+      until the first steps of a run show that something is hidden; then the run goes on with four.
     limits: {sensor: (low, high)}, None for no limit, by names or places of the numbers of a state, or text such as
       "temperature=:80,level=0.1:0.6"; or a function of these numbers that is true where it must not be (also as
       {"its name": f} among others): beyond is a reset, which is known to learners that search in a model before any
@@ -177,6 +179,7 @@ def from_gym(
             units=units,
             decoder=decoder_for(made, decode, observer, called),
             limits=known,
+            auto_history=history == AUTO,
         )
         if acts is not None and np.isfinite(acts.rate).any():
             problem.action_limits = acts
@@ -215,6 +218,8 @@ def _usual_observer(env: Env, actions: Any, horizon: int, problem: str) -> Obser
 
 def _with_history(observer: Observer, history: Any, actions: Any, problem: str, *, limited: bool) -> Observer:
     """The observer of the last observations, if more than one is requested."""
+    if isinstance(history, str) and history == AUTO:
+        return observer
     n = whole(history, f"'history' of '{problem}'", 1, MOST)
     if n == 1:
         return observer

@@ -9,18 +9,25 @@ next one starts where it ended, and the transition that reaches a goal leads
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from math import inf
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+from gymnasium import spaces
 
-from resetfree.core.arrays import Floats
+from resetfree.core.arrays import Bools, Floats
 from resetfree.core.errors import InvalidInput, one_line
 from resetfree.core.settings import expect
 from resetfree.problems.gym.events import Condition, Decide, Unusable
+from resetfree.problems.gym.flattening import parts
+from resetfree.problems.gym.history import Recent
 from resetfree.problems.gym.making import Env
+from resetfree.problems.gym.observations import Observer
+from resetfree.problems.knowledge import GoalColumns, Guidance, columns_of
+from resetfree.problems.stepping import SteppedProblem
 
 GO_ON, NEW_TASK, RESTART = "go on", "new task", "restart for free"
 AFTER = (GO_ON, NEW_TASK, RESTART)
@@ -128,3 +135,68 @@ class Goals:
         if self.after == GO_ON:
             return np.asarray(np.arange(len(first)) == arrival, dtype=np.float64)
         return self.new_task.law(env, arrival) if isinstance(self.new_task, TaskLaw) else None
+
+
+REACHED, WANTED = "achieved_goal", "desired_goal"  # keys of observations with goals
+
+
+def goal_columns(env: Env) -> GoalColumns | None:
+    """Where an observation that is a dictionary has its goals, by their usual keys; None for any other.
+
+    An environment that says what a goal pays, by `compute_reward`, says so when one counts as reached: where that pays
+    as much as reaching it exactly. Dense rewards do not say it.
+    """
+    space = env.observation_space
+    if not isinstance(space, spaces.Dict) or not {REACHED, WANTED} <= space.spaces.keys():
+        return None
+    sizes = [(part.name, int(np.prod(part.space.shape or ()))) for part in parts(space)]
+    first = dict(zip([name for name, _ in sizes], np.cumsum([0, *(size for _, size in sizes)]), strict=False))
+    size = dict(sizes)
+    if REACHED not in size or size[REACHED] != size.get(WANTED):
+        return None
+    achieved, wanted = (int(first[name]) + np.arange(size[name]) for name in (REACHED, WANTED))
+    return GoalColumns(achieved, wanted, _reached_by(env, size[WANTED]))
+
+
+def _reached_by(env: Env, size: int) -> Callable[[Floats, Floats], Bools] | None:
+    """Whether goals count as reached, by the environment's own `compute_reward` for many at once."""
+    pays = getattr(env.unwrapped, "compute_reward", None)
+
+    def reached(achieved: Floats, desired: Floats) -> Bools:
+        assert pays is not None
+        return np.asarray(pays(achieved, desired, {}) >= pays(desired, desired, {}))
+
+    probe = np.zeros((3, size))
+    probe[1:] += np.array([[1e-6], [1e6]])
+    try:
+        said = reached(probe, np.zeros((3, size)))
+    except Exception:  # the environment's own code, which may take one goal at a time
+        return None
+    return reached if said.shape == (3,) and said.tolist() == [True, True, False] else None
+
+
+class WithGoals(SteppedProblem):
+    """A problem of an environment, whose states may hold goals."""
+
+    env: Env
+    terms: Any  # `known.Terms`
+    _observer: Observer
+
+    @property
+    def guidance(self) -> Guidance | None:
+        """What the task states about itself, where states are its observations."""
+        found = getattr(self.env.unwrapped, "guidance", None) if self._plain else None
+        return found if isinstance(found, Guidance) else None
+
+    @cached_property
+    def goal_columns(self) -> GoalColumns | None:
+        """Where states have the goal that is requested, and the one that was reached; None if they do not."""
+        if not self._plain:
+            return None
+        stated = self.guidance
+        return goal_columns(self.env) if stated is None else columns_of(stated, len(self._observer.names))
+
+    @property
+    def _plain(self) -> bool:
+        """Whether states are single observations, as vectors."""
+        return self.n_states is None and self.terms.function is None and not isinstance(self._observer, Recent)

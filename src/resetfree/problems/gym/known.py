@@ -63,6 +63,20 @@ class NewTarget:
 
 
 @dataclass(frozen=True)
+class NewPlace:
+    """PointMaze: the point stays where it is, and a target in another place is drawn."""
+
+    def __call__(self, env: Env) -> Any:
+        """Draw the target as the environment does at a reset."""
+        maze: Any = env.unwrapped
+        before = maze.goal
+        while np.linalg.norm(maze.goal - before) <= 0.5 * maze.maze.maze_size_scaling:
+            maze.goal = maze.add_xy_position_noise(maze.generate_target_goal())
+        maze.update_target_site_pos()
+        return maze._get_obs(maze.point_env._get_obs()[0])
+
+
+@dataclass(frozen=True)
 class Meaning:
     """Arguments of `from_gym` for a known environment; each can be overridden."""
 
@@ -98,7 +112,11 @@ KNOWN: dict[str, Meaning] = {
         for kind, span in (("", (-1.0, 0.0)), ("Dense", None))
     },
 }
-FAMILIES = {"MiniGrid-": Meaning(_WON, _LOST, reward=PER_GOAL), "BabyAI-": Meaning(_WON, _LOST, reward=PER_GOAL)}
+FAMILIES = {
+    "MiniGrid-": Meaning(_WON, _LOST, reward=PER_GOAL),
+    "BabyAI-": Meaning(_WON, _LOST, reward=PER_GOAL),
+    "PointMaze_": Meaning("info.success", after_goal=NEW_TASK, new_task=NewPlace(), reward_range=(0.0, 1.0)),
+}
 # Every termination is a fall: no question about it is needed.
 FALLS = (
     *("CartPole", "InvertedPendulum", "InvertedDoublePendulum", "Hopper", "Walker2d", "Ant", "Humanoid"),

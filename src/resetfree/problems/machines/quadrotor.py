@@ -13,6 +13,8 @@ from math import cos, sin
 
 import numpy as np
 from gymnasium import spaces
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw
 
 from resetfree.core.arrays import Floats
 from resetfree.problems.machines.set_points import SetPointMachine, closeness
@@ -46,6 +48,7 @@ class Quadrotor(SetPointMachine):
     """
 
     dt, substeps, hold = 0.05, 2, (60, 160)
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 20}  # noqa: RUF012 (as Gymnasium has it)
 
     def __init__(self, mass: float = 1.0) -> None:
         reach = np.array([2 * SIDE, 2 * HIGH, 2 * LEAN, FAST, FAST, 3 * FAST, 2 * SIDE + FAR[0], 2 * HIGH + FAR[1]])
@@ -84,6 +87,25 @@ class Quadrotor(SetPointMachine):
     def at_limit(self) -> bool:
         """It has left its cage, or leans too far."""
         return bool(abs(self.x[0]) > SIDE or abs(self.x[1]) > HIGH or abs(self.x[2]) > LEAN)
+
+    def render(self) -> NDArray[np.uint8]:
+        """The cage, the set point as a ring, and the machine, twice its size."""
+        picture = Image.new("RGB", (440, 340), "white")
+        pen, q = ImageDraw.Draw(picture), float(self.x[2])
+
+        def at(along: float, above: float, middle: Floats = self.x) -> tuple[float, float]:
+            """Pixels of a point in the machine's own directions."""
+            p, z = middle[0] + along * cos(q) - above * sin(q), middle[1] + along * sin(q) + above * cos(q)
+            return 220.0 + 100.0 * p, 170.0 - 100.0 * z
+
+        pen.rectangle((20, 20, 420, 320), outline="#b2182b", width=3)
+        x, y = at(0.0, 0.0, self.set_point)
+        pen.ellipse((x - 10, y - 10, x + 10, y + 10), outline="#009e73", width=4)
+        pen.line([at(-2 * ARM, 0.0), at(2 * ARM, 0.0)], "#0072b2", 6)
+        for rotor in (-2 * ARM, 2 * ARM):
+            pen.line([at(rotor, 0.0), at(rotor, 0.08)], "#4d4d4d", 3)
+            pen.line([at(rotor - 0.12, 0.08), at(rotor + 0.12, 0.08)], "#4d4d4d", 3)
+        return np.asarray(picture)
 
 
 def controller(observation: Floats) -> Floats:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import click
 import numpy as np
+from rich.console import Console
 from rich.table import Table
 
 from resetfree.core.certificate import plain
@@ -23,7 +24,7 @@ from resetfree.studies.suites import split_names
 BEGIN, END = "<!-- measured -->", "<!-- end of what was measured -->"
 
 
-class Row(NamedTuple):
+class MethodRow(NamedTuple):
     """A method on a task: its trials of one length, settings and engine."""
 
     task: str
@@ -42,7 +43,7 @@ class Row(NamedTuple):
     command: str
 
 
-def rows_of(lines: Iterable[suite.Line]) -> list[Row]:
+def rows_of(lines: Iterable[suite.Line]) -> list[MethodRow]:
     """The rows, by task, and the best deployed success first; what was refused has none."""
     groups: dict[tuple[str, ...], list[suite.Line]] = {}
     for line in lines:
@@ -54,7 +55,7 @@ def rows_of(lines: Iterable[suite.Line]) -> list[Row]:
     return sorted(found, key=lambda row: (row.task, row.engine, row.steps, -row.deployed.mean, row.method))
 
 
-def _row(key: tuple[str, ...], group: Sequence[suite.Line]) -> Row:
+def _row(key: tuple[str, ...], group: Sequence[suite.Line]) -> MethodRow:
     task, method, steps, options, engine = key
     seeds = sorted(line["seed"] for line in group)
     whole = [line for line in group if line["status"] != suite.CUT] or list(group)
@@ -67,7 +68,7 @@ def _row(key: tuple[str, ...], group: Sequence[suite.Line]) -> Row:
     ]
     every = group[0].get("every", group[0]["deployed"][0][0])
     words += [f"--steps {steps} --every {every}", options, "--together" if engine == "together" else ""]
-    return Row(
+    return MethodRow(
         task,
         method,
         int(steps),
@@ -90,7 +91,7 @@ def span(found: Interval, digits: int = 2) -> str:
     return f"{found.mean:.{digits}f} [{found.low:.{digits}f}, {found.high:.{digits}f}]"
 
 
-def table_of(rows: Sequence[Row]) -> Table:
+def table_of(rows: Sequence[MethodRow]) -> Table:
     """The rows for a terminal."""
     table = Table(box=None, header_style="bold")
     for name in ("task", "method", "steps", "seeds", "deployed", "interventions", "requested", "time-outs", "cut"):
@@ -102,7 +103,7 @@ def table_of(rows: Sequence[Row]) -> Table:
     return table
 
 
-def markdown(rows: Sequence[Row]) -> str:
+def markdown(rows: Sequence[MethodRow]) -> str:
     """A table per task and length, and the command of each of its rows."""
     parts = []
     keys = dict.fromkeys((row.task, row.engine, row.steps, row.settings) for row in rows)
@@ -134,6 +135,7 @@ def write_page(page: Path, lines: Sequence[suite.Line]) -> None:
 
 
 FIRST = "tabletop-small-v0"
+WIDTH = 128  # characters that the table takes at least
 
 
 @command(
@@ -177,7 +179,7 @@ def autonomy(given: SimpleNamespace) -> None:
     emit(
         plain({"results_file": str(given.out), "trials": len(lines), "rows": [row._asdict() for row in rows]}),
         given.as_json,
-        lambda console: console.print(table_of(rows)),
+        lambda console: Console(width=max(console.width, WIDTH)).print(table_of(rows)),
     )
 
 
@@ -200,7 +202,7 @@ def _played(given: SimpleNamespace) -> Iterator[suite.Line]:
     ids = suite.tasks() if given.tasks == "all" else split_names(given.tasks, suite.tasks())
     check_names(ids, suite.tasks(), "task")
     chosen = parse_options(given.given_settings)
-    first = suite.Trial("", "", 0, steps=given.steps, every=given.every, settings=chosen, limit=given.limit)
+    first = suite.AutonomyTrial("", "", 0, steps=given.steps, every=given.every, settings=chosen, limit=given.limit)
     there = {key for key, line in suite.newest(suite.read(given.out)).items() if line["status"] != suite.CUT}
     seeds = seeds_of(given.seeds)
     if given.together:
@@ -216,7 +218,7 @@ def _played(given: SimpleNamespace) -> Iterator[suite.Line]:
     if given.jobs == 1:
         yield from map(suite.play, left)
         return
-    with Workers[suite.Trial, suite.Line](min(given.jobs, max(len(left), 1)), suite.play) as pool:
+    with Workers[suite.AutonomyTrial, suite.Line](min(given.jobs, max(len(left), 1)), suite.play) as pool:
         for trial, line in pool.do(left):
             if line is None:
                 raise InvalidInput(

@@ -6,8 +6,9 @@ Legend: k episodes so far, N resets in them, V_c of an episode its probability o
 from __future__ import annotations
 
 import math
+import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,6 +36,7 @@ EVERY = 0.1  # seconds between two pictures
 REDRAWN = 4  # times per second, at least
 LINES_EVERY = 10.0  # seconds between two lines of a study without a terminal
 WIDEST = 100  # columns
+SLOWER, STARTING = 1.5, 5.0  # a run in real time may take so many times its ticks, and so many seconds more
 
 
 @dataclass
@@ -137,6 +139,7 @@ class Display(OnTerminal):
         self._fresh = resumed is None
         self._tally = Tally()
         self._most: float | None = None
+        self._rate: float | None = None  # of a run in real time, Hz
         self._due, self._began, self._before = 0.0, time.monotonic(), 0.0
         self._file_read = False
         self._progress: _Lines | None = None
@@ -144,7 +147,7 @@ class Display(OnTerminal):
             return
         if resumed is not None:
             self._count(resumed)
-        self._first = self._tally.episodes
+        self._first, self._steps = self._tally.episodes, self._tally.steps
         self._open(self._first)
 
     def _open(self, completed: int) -> None:
@@ -161,6 +164,7 @@ class Display(OnTerminal):
         ]
         # It is redrawn by a thread too: no round ends while the players compute.
         self._progress = _Lines(*columns, console=console, refresh_per_second=REDRAWN, transient=True)
+        self._progress.clock = self._behind
         self._task = self._progress.add_task("", total=self._episodes, completed=completed, rate="–", lam="–")
 
     def __call__(self, game: Game, this: Round) -> None:
@@ -173,7 +177,7 @@ class Display(OnTerminal):
         if now >= self._due:
             self._due = now + EVERY
             if not self._file_read:
-                self._file_read, (self._most, predicts) = True, _stated(self._file, self._fresh)
+                self._file_read, (self._most, predicts, self._rate) = True, _stated(self._file, self._fresh)
                 self._tally.predicted = self._tally.predicted if predicts else math.nan
             rate = (this.k - self._first) / max(now - self._began, 1e-9)
             seconds, width = self._before + now - self._began, min(self._console.width, WIDEST)
@@ -181,6 +185,12 @@ class Display(OnTerminal):
             self._progress.pauses, self._progress.stuck = game.pauses, game.stuck
             self._progress.update(self._task, completed=this.k, rate=number(rate), lam=number(this.lam))
             self._progress.refresh()
+
+    def _behind(self) -> str:
+        """Why a run in real time is slower than its clock, if it is; also while no episode ends."""
+        if self._rate is None:
+            return ""
+        return slower((self._tally.steps - self._steps) / self._rate, time.monotonic() - self._began)
 
     def stopping(self) -> None:
         """Say that the first Ctrl-C was heard, also in the middle of a long plan."""
@@ -260,6 +270,7 @@ class _Lines(Progress):
     stuck = ""  # what is wrong with its progress
     stops = False  # whether it ends after this round
     pauses = Pauses()
+    clock: Callable[[], str] = staticmethod(str)  # a line about a clock that it does not keep
 
     def get_renderables(self) -> Iterable[RenderableType]:
         yield self.make_tasks_table(self.tasks)
@@ -267,7 +278,7 @@ class _Lines(Progress):
             yield Text(STOPPING, style="bold", no_wrap=True, overflow="ellipsis")
         if self.stuck:
             yield Text(self.stuck, style="bold red")
-        for line in (self.below, pauses_line(self.pauses)):
+        for line in (self.below, pauses_line(self.pauses), self.clock()):
             if line:
                 yield Text(line, no_wrap=True, overflow="ellipsis")
 
@@ -343,16 +354,38 @@ def pauses_line(pauses: Pauses) -> str:
     return " · ".join(part for part in (f"the players compute … {duration(now)}", past) if part)
 
 
-def _stated(file: Path | None, fresh: bool) -> tuple[float | None, bool]:
-    """What the primal player states, or a spec that this process wrote: the most resets on any path; if it predicts."""
+def slower(ticks: float, seconds: float) -> str:
+    """Why a run in real time takes longer than its ticks, in one line; empty if it keeps to its clock.
+
+    ticks: seconds of ticks that were played.  seconds: that they took; the start of the learner is in it.
+
+    >>> slower(60.0, 62.0), slower(0.4, 2.0)
+    ('', '')
+    >>> slower(60.0, 179.0).partition(": ")[0]
+    '3 min for 60 s of ticks'
+    """
+    if seconds < SLOWER * ticks + STARTING:
+        return ""
+    cores, load = os.cpu_count() or 1, os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    busy = f"the processor is busy ({number(load)} programs want its {counted(cores, 'core')})"
+    why = busy if load > cores else "the machine was held until there was a plan, or a reset was performed"
+    return f"{duration(seconds)} for {duration(ticks)} of ticks: {why}"
+
+
+def _stated(file: Path | None, fresh: bool) -> tuple[float | None, bool, float | None]:
+    """What the primal player states, or a spec that this process wrote: the most resets on any path; if it predicts.
+
+    The third is the rate of a run in real time.
+    """
     if file is None:
-        return None, True
+        return None, True, None
     try:
         spec = read_spec_of(file)
     except RunError:
-        return None, True
+        return None, True, None
     statement = Run(spec, {}, None, file, 0.0).statements["primal"]
     if fresh and statement["why"].startswith(UNKNOWN):  # code of the user is needed, and this process wrote the spec
         statement = spec["statements"]["primal"]
     most = statement.get("most_resets")
-    return most if isinstance(most, int | float) else None, meant(spec) != "none"
+    rate = spec["timing"].get("rate") if "timing" in spec else None
+    return most if isinstance(most, int | float) else None, meant(spec) != "none", rate

@@ -3,6 +3,7 @@
 Legend: a stretch is the number of steps from a start or a reset to the next reset.
 """
 
+import math
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
@@ -22,7 +23,7 @@ from resetfree.problems.registry import PROBLEMS, full_name
 from resetfree.runs.display import Foresight, own_rewards
 from resetfree.runs.result import Run
 from resetfree.show.cli.common import show_next
-from resetfree.show.cli.progress import Tally
+from resetfree.show.cli.progress import Tally, slower
 from resetfree.show.report.filming import beside, can_be_filmed
 from resetfree.show.report.html_tables import data_words
 from resetfree.theory.certificates.record import ROLES, past_plan
@@ -214,6 +215,7 @@ def _rows(run: Run, data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "pauses", f"{longest} at the longest, {total} in all, while the players computed"
     if data["timing"] is not None and data["timing"]["plan_age"] is not None:
         yield "timing", _timing(data["timing"])
+        yield from _slow(data)
         why = {"ended": "after it ended", "hung": "because it hung"}
         again = [f"{counted(n, 'time')} {why[one]}" for one, n in data["timing"].get("restarts", {}).items() if n]
         if again:
@@ -259,7 +261,7 @@ def _attention(data: Mapping[str, Any]) -> list[tuple[str, str]]:
     found = [("STUCK", f"episode {one['k']:,}: {one['what']}") for one in stuck[-1:]]
     timing = data["timing"]
     if timing is not None and timing["plan_age"] is not None:
-        found.append(("timing", _timing(timing)))
+        found += [("timing", _timing(timing)), *_slow(data)]
     found += [("note", data["warning"])] if data["warning"] else []
     found += [("note", f"episode {one['k']:,}: {one['what']}") for one in data["notes"][-1:] if not one["stuck"]]
     return found[:ATTENTION]
@@ -324,6 +326,12 @@ def _timing(timing: Mapping[str, Any]) -> str:
     clock = "" if rate is None else f"{rate:g} Hz, {counted(timing['missed'], 'missed deadline')}"
     clock += f", the latest command {duration(timing['latest'] or 0.0)} after its tick; " if clock else ""
     return f"{clock}plans were {number(age['mean'], 2)} rounds old on average (at most {age['most']})"
+
+
+def _slow(data: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """A line about a run in real time that took clearly longer than its ticks."""
+    words = slower(data["timing"].get("played", math.inf), data["seconds"])
+    return [("slow", words)] if words else []
 
 
 def _foresight(data: Mapping[str, Any]) -> Foresight:
@@ -412,6 +420,7 @@ def timing(run: Run) -> dict[str, Any] | None:
     missed = int(run.columns["missed"].sum())
     found = {**run.spec["timing"], "plan_age": age, "missed": missed, "latest": latest}
     if "rate" in found:  # with a delay there is no other process
+        found["played"] = float(run.columns["steps"].sum()) / found["rate"]  # seconds of ticks
         found["restarts"] = {why: sum(one.restart == why for one in run.notes) for why in ("ended", "hung")}
     return found
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from resetfree.core.arguments import is_special
 from resetfree.core.errors import InvalidInput, RunError
-from resetfree.core.readable import number
+from resetfree.core.readable import counted, number
 from resetfree.show.report import films, maps, page, players, style
 from resetfree.show.report import html_tables as tables
 from resetfree.show.report import learning_curves as learning
@@ -27,9 +27,14 @@ from resetfree.show.report.page import Markup, join, tag
 
 MARK = b'<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy"'
 DETAILED = 4  # groups up to which every figure of each is drawn by default
-CORE = ("regret-log", "resets-log", "time-line")  # figures of each group if there are more groups
+CORE = ("regret", "resets", "original", "reward")  # figures of each group if there are more groups
+# The figures that are seen at once, at most MOST of them, in this order; the others are folded away.
+FIRST = ("regret", "resets", "original", "reward", "map", "learned", "falls", "multiplier", "visits")
+FIRST_IN_TIME = (*FIRST, "plan-ages", "deadlines", "lateness")
+MOST = 6
+COMPARED = ("regret", "realised", "pairs")  # figures of a comparison that are seen at once
 LONGEST_TITLE = 120
-GROWTH = "How fast they grow: the same on logarithmic axes, with fits and bounds"
+GROWTH = "How fast they grow: logarithmic axes, with fits and bounds"
 
 
 @dataclass(frozen=True)
@@ -191,8 +196,18 @@ def _comparison(comparable: list[list[Group]], drawn: list[Drawing]) -> Markup:
     for which, members in enumerate(comparable, 1):
         new = comparison_figures(members, which)
         drawn += new
-        parts += [tag("h3", members[0].spec["problem"]), standings(members), page.figures(new)]
+        first = [one for one in new if one.name.partition("-")[2] in COMPARED]
+        rest = {"": [one for one in new if one not in first]}
+        parts += [tag("h3", members[0].problem), standings(members), page.figures(first), _more(rest)]
     return page.section("comparison", "Comparison", *parts)
+
+
+def _more(rest: Mapping[str, list[Drawing]]) -> Markup:
+    """The figures that few need, folded away under their titles."""
+    inside = [join([tag("h4", title) if title else "", page.figures(new)]) for title, new in rest.items() if new]
+    titles = ", ".join(title.partition(":")[0] for title, new in rest.items() if title and new)
+    words = counted(sum(map(len, rest.values())), "more figure") + (f": {titles}" if titles else "")
+    return tag("details", tag("summary", words), *inside) if inside else Markup("")
 
 
 def _group(
@@ -217,20 +232,18 @@ def _group(
         parts.append(tag("p", f"The multiplier was {number(same)} in every episode.", class_="note"))
     if players.is_timed(group):
         parts.append(tag("p", players.clock_summary(group), class_="note"))
-    for title, draw in sets.items():
-        if not details and draw is not learning.figures:
-            continue
-        new = draw(group)
-        if not details:
-            new = [one for one in new if one.name.removeprefix(f"{group.name}-") in CORE]
-        drawn += new
-        before = films.strips(film) if draw is films.last_steps and isinstance(film, FilmOfRun) else Markup("")
-        if new or before:
-            logs = [one for one in new if details and one.name.endswith("-log")]
-            parts += [tag("h3", title), before, page.figures([one for one in new if one not in logs])]
-            parts += [tag("details", tag("summary", GROWTH), page.figures(logs))] if logs else []
-        elif draw is maps.figures and group.mdp is not None and group.mdp.layout is not None:
-            parts.append(tag("p", f"The map has more than {maps.LARGEST:,} cells, and is not drawn.", class_="note"))
+    made = {title: draw(group) for title, draw in sets.items() if details or draw is learning.figures}
+    every = {one.name.removeprefix(f"{group.name}-"): one for new in made.values() for one in new}
+    first = [every[name] for name in (FIRST_IN_TIME if details else CORE) if name in every][:MOST]
+    made["What was learned"] = [one for one in made["What was learned"] if not one.name.endswith("-log")]
+    rest = {title: [one for one in new if one not in first and details] for title, new in made.items()}
+    rest = {"Run by run": rest.pop("What was learned"), **rest}
+    rest[GROWTH] = [one for name, one in every.items() if name.endswith("-log") and details]
+    drawn += [*first, *(one for new in rest.values() for one in new)]
+    before = films.strips(film) if isinstance(film, FilmOfRun) else Markup("")
+    parts += [tag("h3", "What was learned"), page.figures(first), before, _more(rest)]
+    if details and not made["The map"] and group.mdp is not None and group.mdp.layout is not None:
+        parts.append(tag("p", f"The map has more than {maps.LARGEST:,} cells, and is not drawn.", class_="note"))
     if not details:
         words = (
             f"With more than {DETAILED} groups only these figures of each are drawn; --all-figures draws the others."

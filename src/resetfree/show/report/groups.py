@@ -22,12 +22,13 @@ from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.runs.file import runfile
 from resetfree.runs.learn import load
 from resetfree.runs.result import Run
-from resetfree.show.report.figures import shown
+from resetfree.show.report.figures import early, shown
 from resetfree.theory import regret as measures
 from resetfree.theory.certificates import EVERY_PATH, RATES, Truth, anytime, primal_cover, rates, truth
 from resetfree.theory.certificates.anytime import resets_bound
 from resetfree.theory.certificates.claims_dual import dual_side
 from resetfree.theory.oracle.dynamic_programming import Solution
+from resetfree.theory.regret import LATE
 
 SAME = ("problem", "problem_options", "fingerprint", "primal", "dual", "feedback", "episodes", "B")
 LONGEST = 80  # characters of a setting
@@ -42,6 +43,7 @@ class Group:
     name: str  # "g1", "g2", ...: for links and file names
     label: str
     runs: tuple[Run, ...] = field(repr=False)
+    problem: str = ""  # the problem, with the options in which others of the page differ
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -79,7 +81,8 @@ class Group:
     def measures(self) -> dict[str, list[Floats]]:
         """What there is to see of the runs, by name: [K] of every run, cumulative, never clipped.
 
-        Always realised, upper, lower (bounds on Resets that need no model) and reward (per episode, mean so far);
+        Always realised, upper, lower (bounds on Resets that need no model) and reward (per episode, mean of the newest
+        tenth of the episodes so far, as the tile at the end of the run);
         predicted, the resets that the primal player foresaw, if it predicts any; original, the same as reward before
         rewards were scaled, where they were; resets where policies were evaluated exactly;
         with an oracle regret, r_p, r_zero: R_d(0), r_star: R_d(lambda*).
@@ -88,12 +91,12 @@ class Group:
         ks = [np.arange(1.0, len(run) + 1) for run in self.runs]
         found["upper"] = [resets_bound(n, k) for n, k in zip(found["realised"], ks, strict=True)]
         found["lower"] = [anytime.resets_lower(n, anytime.SHOWN) for n in found["realised"]]
-        found["reward"] = [np.cumsum(run.columns["reward"]) / k for run, k in zip(self.runs, ks, strict=True)]
+        found["reward"] = [newest(run.columns["reward"]) for run in self.runs]
         original = [run.columns["original_return"] for run in self.runs]
         if any(
             (x != run.columns["reward"]).any() for x, run in zip(original, self.runs, strict=True)
         ):  # where the environment's rewards were scaled
-            found["original"] = [np.cumsum(x) / k for x, k in zip(original, ks, strict=True)]
+            found["original"] = [newest(x) for x in original]
         predicted = [run.predicted_resets for run in self.runs]
         if all(np.isfinite(x).all() for x in predicted):
             found["predicted"] = predicted
@@ -106,6 +109,11 @@ class Group:
             found["r_zero"] = [measures.dual_regret(t.rounds, 0.0) for t in self.truths]
             found["r_star"] = [measures.dual_regret(t.rounds, at_starts=t.hat + 1.0) for t in self.truths]
         return found
+
+    @cached_property
+    def log(self) -> bool:
+        """Whether the figures over episodes have a logarithmic axis: all or none, so that they can be compared."""
+        return all(early(self.measures[name], self.rounds) for name in ("realised", "regret") if name in self.measures)
 
     def final(self, name: str) -> list[float]:
         """A measure after the last common round, of every run; empty without one."""
@@ -120,6 +128,18 @@ class Group:
     def arrays(self) -> list[dict[str, NDArray[Any]]]:
         """What the players had learned at the newest checkpoint, of every run."""
         return [_arrays(run) for run in self.runs]
+
+
+def newest(values: Floats) -> Floats:
+    """The mean over the newest tenth of the episodes, after each of them.
+
+    >>> newest(np.arange(40.0))[[0, 9, 39]].tolist()
+    [0.0, 9.0, 37.5]
+    """
+    total, k = np.concatenate([[0.0], np.cumsum(values)]), np.arange(1, len(values) + 1)
+    width = np.maximum(k // LATE, 1)
+    with np.errstate(invalid="ignore"):  # a forged record may hold infinities
+        return np.asarray((total[k] - total[k - width]) / width)
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,8 +180,9 @@ def collect(paths: Sequence[Path], problem: Any = None, options: Mapping[str, An
             together.setdefault(same, []).append(run)
     members = [tuple(sorted(found, key=lambda run: int(run.spec["seed"]))) for found in together.values()]
     members.sort(key=_in_order(members))
-    labels = label([found[0].spec for found in members])
-    groups = [Group(f"g{i + 1}", labels[i], found) for i, found in enumerate(members)]
+    specs = [found[0].spec for found in members]
+    labels, titles = label(specs), problems(specs)
+    groups = [Group(f"g{i + 1}", labels[i], found, titles[i]) for i, found in enumerate(members)]
     for group in groups:
         lengths = sorted({len(run) for run in group.runs})
         if len(lengths) > 1:
@@ -176,13 +197,13 @@ def _in_order(members: Sequence[tuple[Run, ...]]) -> Callable[[tuple[Run, ...]],
     """Groups of a problem side by side, and players in the same order on each, so that colours mean the same."""
 
     def problem(found: tuple[Run, ...]) -> str:
-        return str(found[0].spec["problem"])
+        return str(found[0].spec["fingerprint"])
 
     def players(found: tuple[Run, ...]) -> str:
         return " ".join(str(found[0].spec[role]["name"]) for role in ("primal", "dual"))
 
-    problems, pairs = list(dict.fromkeys(map(problem, members))), list(dict.fromkeys(map(players, members)))
-    return lambda found: (problems.index(problem(found)), pairs.index(players(found)))
+    first, pairs = list(dict.fromkeys(map(problem, members))), list(dict.fromkeys(map(players, members)))
+    return lambda found: (first.index(problem(found)), pairs.index(players(found)))
 
 
 def label(specs: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -193,14 +214,30 @@ def label(specs: Sequence[Mapping[str, Any]]) -> list[str]:
     >>> label([spec(scale=0.1), spec(scale=0.2)])
     ['grid-v0, p against d (scale = 0.1)', 'grid-v0, p against d (scale = 0.2)']
     """
-    names = [f"{s['problem']}, {s['primal']['name']} against {s['dual']['name']}" for s in specs]
-    flat = [dict(_flat(s)) for s in specs]
+    pairs = zip(problems(specs), specs, strict=True)
+    names = [f"{problem}, {s['primal']['name']} against {s['dual']['name']}" for problem, s in pairs]
+    words = _differences(names, [dict(_flat(s)) for s in specs])
+    return [f"{name} ({word})" if word else name for name, word in zip(names, words, strict=True)]
+
+
+def problems(specs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The problem of each group, with the options in which those of one name differ.
+
+    >>> problems([{"problem": "pits-v0", "problem_options": {"n": n, "slip": 0.1}} for n in (5, 6)])
+    ['pits-v0 with n = 5', 'pits-v0 with n = 6']
+    """
+    names = [str(s["problem"]).removeprefix("gym:") for s in specs]
+    words = _differences(names, [dict(s["problem_options"]) for s in specs])
+    return [f"{name} with {word}" if word else name for name, word in zip(names, words, strict=True)]
+
+
+def _differences(names: Sequence[str], given: Sequence[Mapping[str, Any]]) -> list[str]:
+    """In what each differs from those of the same name."""
     result = []
-    for i, name in enumerate(names):
-        alike = [flat[j] for j in range(len(names)) if names[j] == name]
+    for name, mine in zip(names, given, strict=True):
+        alike = [one for other, one in zip(names, given, strict=True) if other == name]
         keys = sorted({key for one in alike for key in one if len({str(other.get(key)) for other in alike}) > 1})
-        words = [f"{key} = {short(flat[i].get(key))}" for key in keys]
-        result.append(f"{name} ({', '.join(words)})" if words else name)
+        result.append(", ".join(f"{key} = {short(mine.get(key))}" for key in keys))
     return result
 
 
@@ -217,7 +254,6 @@ def short(value: Any) -> str:
 
 
 def _flat(spec: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
-    yield from spec["problem_options"].items()
     for role in ("primal", "dual"):
         yield from spec[role]["settings"].items()
     for key in ("feedback", "episodes", "B"):

@@ -170,7 +170,7 @@ def _count(groups: Sequence[Group]) -> Tile:
 
 def name(group: Group) -> str:
     """A group without its problem."""
-    return group.label.removeprefix(f"{group.spec['problem']}, ")
+    return group.label.removeprefix(f"{group.problem or group.spec['problem']}, ")
 
 
 MARKS = "os^Dvp*X"
@@ -221,7 +221,7 @@ def standings(groups: list[Group]) -> Markup:
         rows.append((tag("a", name(group), href=f"#{group.name}"), group.n, *ends, number(late_reward(group)), ahead))
     head = (
         "group",
-        "n",
+        "runs",
         "Resets, realised",
         "Regret",
         "reward per episode at the end",
@@ -259,14 +259,14 @@ def _profile(groups: list[Group], which: int) -> Drawing:
         ends = np.unique(group.final("realised"))
         x = np.concatenate([[0.0], ends, [most]])
         share = np.array([np.mean(np.array(group.final("realised")) <= at) for at in x])
-        axes.step(x, share, where="post", label=f"{name_of}, n = {group.n}", **line(i))
+        axes.step(x, share, where="post", label=f"{name_of}, {counted(group.n, 'run')}", **line(i))
         rows += [(group.label, group.n, *row) for row in zip(x.tolist(), share.tolist(), strict=True)]
     dress(axes, "Share of runs with at most so many resets", "share of runs", x="resets, realised")
     axes.set_ylim(-0.03, 1.03)
     _below(axes, height, len(groups))
     caption = (
-        "Left and high is good: how many of the runs of a group (n in the legend) had at most x resets in all. A curve "
-        "above another throughout is better on every quantile."
+        "Left and high is good: how many of the runs of a group (counted in the legend) had at most x resets in all. A "
+        "curve above another throughout is better on every quantile."
     )
     alt = f"Profiles of the resets of {len(groups)} groups, between 0 and {number(most)}."
     data = dict(zip(("group", "n", "resets", "share"), zip(*rows, strict=True), strict=True))
@@ -275,7 +275,7 @@ def _profile(groups: list[Group], which: int) -> Drawing:
 
 def names(groups: list[Group]) -> list[str]:
     """Short labels of the groups of a problem: players and differing settings, without players that are all equal."""
-    parts = [g.label.removeprefix(f"{g.spec['problem']}, ").partition(" (") for g in groups]
+    parts = [name(g).partition(" (") for g in groups]
     same = len({players for players, _, _ in parts}) == 1
     result = []
     for players, bracket, rest in parts:
@@ -292,27 +292,28 @@ def _tall(groups: list[Group]) -> float:
 
 
 def _curves(all_groups: list[Group], groups: list[Group], name: str, which: int) -> Drawing:
-    """One measure of all groups over the episodes, the episodes on a logarithmic axis."""
+    """One measure of all groups over the episodes."""
     title, unit = TITLES[name]
+    log = all(group.log for group in all_groups)
     height = _tall(groups)
     figure, axes = canvas(height)
     rows: list[tuple[object, ...]] = []
     for group, name_of in zip(groups, names(groups), strict=True):
-        k = shown(group.rounds, log=True)
+        k = shown(group.rounds, log)
         found = curve([v[: group.rounds] for v in group.measures[name]], k)
         look = line(all_groups.index(group))
-        axes.plot(k, found.mean, label=f"{name_of}, n = {group.n}", **look)
+        axes.plot(k, found.mean, label=f"{name_of}, {counted(group.n, 'run')}", **look)
         if group.n > 1:
             axes.fill_between(k, found.low, found.high, color=look["color"], alpha=0.18, lw=0)
         numbers = (part.tolist() for part in (k, found.mean, found.low, found.high))
         rows += [(group.label, group.n, *row) for row in zip(*numbers, strict=True)]
     if name == "regret":
         axes.axhline(0, color=GREY, lw=0.8)
-    dress(axes, title, unit, log="x")
+    dress(axes, title, unit, log="x" * log)
     _below(axes, height, len(groups))
     caption = (
-        f"{title} of every group on this problem. Lines: means over the seeds (n in the legend); bands: 95 % bootstrap "
-        f"intervals of the mean where n > 1. Unit: {unit}."
+        f"{title} of every group on this problem. Lines: means over the runs (counted in the legend); bands: 95 % "
+        f"bootstrap intervals of the mean where there are several. Unit: {unit}."
     )
     alt = f"{title} of {len(groups)} groups over the episodes."
     data = dict(zip(("group", "n", "k", "mean", "low", "high"), zip(*rows, strict=True), strict=True))
@@ -330,7 +331,9 @@ def _pairs(all_groups: list[Group], groups: list[Group], which: int) -> Drawing:
         colour = line(i)["color"]
         axes.plot([x.low, x.high], [y.mean, y.mean], color=colour, lw=1.0)
         axes.plot([x.mean, x.mean], [y.low, y.high], color=colour, lw=1.0)
-        axes.plot(x.mean, y.mean, MARKS[i % len(MARKS)], ms=6, color=colour, label=f"{name_of}, n = {group.n}")
+        axes.plot(
+            x.mean, y.mean, MARKS[i % len(MARKS)], ms=6, color=colour, label=f"{name_of}, {counted(group.n, 'run')}"
+        )
         rows.append((group.label, group.n, group.rounds, *vars(y).values(), *vars(x).values()))
     axes.axhline(0, color=GREY, lw=0.8)
     dress(axes, "Regret against Resets", "Regret, reward", x="Resets, expected")
@@ -339,8 +342,8 @@ def _pairs(all_groups: list[Group], groups: list[Group], which: int) -> Drawing:
     unequal = "" if len(lengths) == 1 else " The groups have different numbers of episodes, and are not on equal terms."
     caption = (
         "Both at the end of the runs, exact; left and low is good, negative Regret is bought with resets. Marks: means "
-        f"over seeds (n in the legend) after {' or '.join(f'{x:,}' for x in lengths)} episodes; bars: 95 % bootstrap "
-        f"intervals.{unequal}"
+        f"over the runs (counted in the legend) after {' or '.join(f'{x:,}' for x in lengths)} episodes; bars: 95 % "
+        f"bootstrap intervals.{unequal}"
     )
     alt = f"Regret against Resets of {len(groups)} groups."
     sides = [f"{what}{side}" for what in ("regret", "resets") for side in ("", "_low", "_high")]

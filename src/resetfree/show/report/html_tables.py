@@ -39,8 +39,8 @@ def overview(groups: list[Group]) -> Markup:
         ends = [spread(group.final(measure)) for measure in shown.values()]
         ends += [spread(last), spread(group.final("upper"))]
         rows.append((tag("a", group.label, href=f"#{group.name}"), group.n, episodes(group), *ends, guarantee(group)))
-    head = ("what", "n", "episodes", *shown, "last reset after", "certified Resets ≤", "guarantee")
-    caption = "Mean over n seeds and 95 % bootstrap interval, after the last episode that all runs of a line have"
+    head = ("what", "runs", "episodes", *shown, "last reset after", "certified Resets ≤", "guarantee")
+    caption = "Mean over the runs and 95 % bootstrap interval, after the last episode that all runs of a line have"
     if all(group.n == 1 for group in groups):
         caption = "After the last episode; one run a line"
     return table(head, rows, numbers=range(1, len(head) - 1), caption=caption)

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from resetfree.core.certificate import Certificate
-from resetfree.core.readable import number
+from resetfree.core.readable import counted, number
 from resetfree.runs.display import MEANT
 from resetfree.show.report import figures as draw
-from resetfree.show.report.figures import Curve, Drawing, Growth, curve, early, growth, shown
+from resetfree.show.report.figures import Curve, Drawing, Growth, curve, growth, shown
 from resetfree.show.report.groups import Group, every_path, rate
 from resetfree.show.report.style import BLUE, GREEN, GREY, INK, ORANGE, PINK
 from resetfree.theory.certificates import RATES, anytime
@@ -26,81 +26,71 @@ def figures(group: Group) -> list[Drawing]:
     """All figures of this file that can be drawn for the group."""
     exact = "regret" in group.measures
     drawn = [linear_regret, linear_resets, log_regret] if exact else [linear_resets]
-    drawn += [foreseen] if "predicted" in group.measures else []
     per_episode = [rewards(group, name) for name in ("reward", "original") if name in group.measures]
-    return [draw_one(group) for draw_one in (*drawn, log_resets, time_line)] + per_episode
+    drawn += [log_resets, time_line] if group.n > 1 else [log_resets]
+    return [draw_one(group) for draw_one in drawn] + per_episode
 
 
 def linear_regret(group: Group) -> Drawing:
     """Regret(k)."""
-    log = early(group.measures["regret"], group.rounds)
-    curves = _curves(group, ("regret",), log=log)
+    curves = _curves(group, ("regret",), log=group.log)
     figure, axes = draw.canvas()
     axes.axhline(0, color=GREY, lw=0.8)
     draw.plot(axes, curves["regret"], "Regret", BLUE)
-    draw.dress(axes, "Regret", "reward", log="x" * log)
+    draw.dress(axes, "Regret", "reward", log="x" * group.log)
     caption = (
         "Regret(k): what the best policy that is never reset would have earned more, summed over k episodes, exact and "
-        f"never clipped. Below zero it was bought with resets.{EARLY * log} Unit: reward. {draw.over_seeds(group.n)}"
+        f"never clipped. Below zero it was bought with resets.{EARLY * group.log} Unit: reward. "
+        f"{draw.over_seeds(group.n)}"
     )
     alt = f"Regret over {group.rounds:,} episodes, ending at {number(curves['regret'].mean[-1])}."
     return Drawing(f"{group.name}-regret", "Regret", caption, alt, data=draw.columns(curves), figure=figure)
 
 
 def linear_resets(group: Group) -> Drawing:
-    """Expected and realised Resets(k) and the bounds that need no model."""
-    names = [name for name in ("resets", "realised", "upper", "lower") if name in group.measures]
-    log = early(group.measures["realised"], group.rounds)
-    curves = _curves(group, names, log=log)
+    """Resets(k): expected, realised, predicted by the player, and the bounds that need no model."""
+    order = ("resets", "realised", "predicted", "upper", "lower")
+    curves = _curves(group, [name for name in order if name in group.measures], log=group.log)
     figure, axes = draw.canvas()
     if "resets" in curves:
         draw.plot(axes, curves["resets"], "expected, exact", BLUE)
     draw.plot(axes, curves["realised"], "realised", ORANGE, ls="--")
+    if "predicted" in curves:
+        draw.plot(axes, curves["predicted"], "predicted by the player", PINK, ls="-.")
     axes.plot(curves["upper"].k, curves["upper"].mean, color=GREY, ls=":", label="certified bounds, no model")
     axes.plot(curves["lower"].k, curves["lower"].mean, color=GREY, ls=":")
-    draw.dress(axes, "Resets", "resets", log="x" * log)
+    draw.dress(axes, "Resets", "resets", log="x" * group.log)
     draw.legend_above(axes)
+    at = [run.columns["k"][run.columns["reset"]] for run in group.runs]
+    ending = f", the last one in episode {max(int(ks[-1]) for ks in at if len(ks)):,}" if any(map(len, at)) else ""
     caption = (
-        f"{_expected(group)} Realised: resets that happened. Dotted: above and below the expected resets, each with "
-        f"{LEVEL} after every episode at once, from the realised resets alone (mean over seeds)."
-        f"{EARLY * log} Unit: resets. {draw.over_seeds(group.n)}"
+        f"{_expected(group)} Realised: resets that happened{ending}. {_predicted(group)}Dotted: above and below the "
+        f"expected resets, each with {LEVEL} after every episode at once, from the realised resets alone (mean over "
+        f"seeds).{EARLY * group.log} Unit: resets. {draw.over_seeds(group.n)}"
     )
     alt = f"Resets over {group.rounds:,} episodes: {number(curves['realised'].mean[-1])} realised."
     return Drawing(f"{group.name}-resets", "Resets", caption, alt, data=draw.columns(curves), figure=figure)
 
 
-def foreseen(group: Group) -> Drawing:
-    """Resets that the primal player predicted, those that happened, and what these say of their expectation."""
-    log = early(group.measures["realised"], group.rounds)
-    curves = _curves(group, ("predicted", "realised", "upper", "lower"), log=log)
-    figure, axes = draw.canvas()
-    bounds = curves["upper"], curves["lower"]
-    axes.fill_between(bounds[0].k, bounds[1].mean, bounds[0].mean, color=GREY, alpha=0.2, lw=0, label="plausible")
-    draw.plot(axes, curves["predicted"], "predicted by the player", PINK)
-    draw.plot(axes, curves["realised"], "realised", ORANGE, ls="--")
-    draw.dress(axes, "Resets, predicted and realised", "resets", log="x" * log)
-    draw.legend_above(axes)
+def _predicted(group: Group) -> str:
+    """What the primal player predicted, and whether the resets that happened agree; empty if it predicts none."""
+    if "predicted" not in group.measures:
+        return ""
     said = [run.foresight for run in group.runs]
     off = {verdict: sum(one.verdict == verdict for one in said) for verdict in ("too low", "too high")}
     verdicts = (
         ", ".join(word + (f" in {n} of {group.n} runs" if group.n > 1 else "") for word, n in off.items() if n)
         or "plausible"
     )
-    means = "; ".join(
-        f"{number(np.mean(some), 2)} on average in episodes {where} a reset"
+    means = "".join(
+        f"; {number(np.mean(some), 2)} on average in episodes {where} a reset"
         for name, where in (("with_reset", "with"), ("without_reset", "without"))
         if (some := [value for one in said if (value := getattr(one, name)) is not None])
     )
-    caption = (
-        f"Predicted: the primal player's own probability of a reset in each episode, before it was played, summed; "
-        f"{MEANT[said[0].meant]}. Grey: where the expected resets lie by the realised ones alone, each end with "
-        f"{LEVEL} (mean over seeds). At the end the predictions are {verdicts}; {means}. Unit: resets. "
-        f"{draw.over_seeds(group.n)}"
+    return (
+        "Predicted: the primal player's own probability of a reset in each episode, before it was played, summed; "
+        f"{MEANT[said[0].meant]}. At the end the predictions are {verdicts}{means}. "
     )
-    ends = [curves[name].mean[-1] for name in ("predicted", "realised")]
-    alt = f"Over {group.rounds:,} episodes {number(ends[0])} resets were predicted, and {number(ends[1])} happened."
-    words = (f"{group.name}-foreseen", "Resets, predicted and realised", caption, alt)
-    return Drawing(*words, data=draw.columns(curves), figure=figure)
 
 
 def log_regret(group: Group) -> Drawing:
@@ -153,53 +143,45 @@ def log_resets(group: Group) -> Drawing:
 
 
 def rewards(group: Group, name: str) -> Drawing:
-    """Reward per episode so far, as the players saw it ("reward") or as the environment gave it ("original")."""
-    curves, scaled = _curves(group, (name,), log=True), name == "original"
+    """Reward per episode of late, as the players saw it ("reward") or as the environment gave it ("original")."""
+    curves, scaled = _curves(group, (name,), log=group.log), name == "original"
     figure, axes = draw.canvas()
     draw.plot(axes, curves[name], "reward per episode", GREEN)
     unit = "environment's own units" if scaled else "reward per episode"
-    draw.dress(axes, f"{'Return' if scaled else 'Reward'} per episode, mean so far", unit, log="x")
+    draw.dress(axes, f"{'Return' if scaled else 'Reward'} per episode", unit, log="x" * group.log)
     what = "Return of an episode in the environment's own units" if scaled else "Reward collected per episode"
     caption = (
-        f"{what}, mean over the first k episodes of up to {group.spec['horizon']} actions; what was bought with resets "
-        f"is in it. {draw.over_seeds(group.n)}"
+        f"{what}, mean over the newest tenth of the first k episodes, of up to {group.spec['horizon']} actions each; "
+        f"what was bought with resets is in it. {draw.over_seeds(group.n)}"
     )
-    alt = f"{what}, mean so far, ending at {number(curves[name].mean[-1])}."
+    alt = f"{what}, ending at {number(curves[name].mean[-1])}."
     words = (f"{group.name}-{name}", "Returns collected" if scaled else "Rewards collected", caption, alt)
     return Drawing(*words, data=draw.columns(curves), figure=figure)
 
 
 def time_line(group: Group) -> Drawing:
-    """When resets happened: a row per run, on a linear and on a logarithmic axis."""
-    from matplotlib.figure import Figure
-
+    """When resets happened: a row per run."""
     at = [np.flatnonzero(run.columns["reset"]) + 1 for run in group.runs]
-    total = sum(map(len, at))
-    height = 1.6 + 2 * max(0.35, min(0.14 * group.n, 2.1))
-    figure = Figure(figsize=(draw.WIDTH, height))
-    top, bottom = figure.subplots(2, 1)
-    figure.subplots_adjust(0.13, 0.47 / height, 0.97, 1 - 0.32 / height, hspace=0.5 / (0.5 * (height - 0.8)))
+    total, log = sum(map(len, at)), group.log
+    figure, axes = draw.canvas(1.1 + max(0.35, min(0.14 * group.n, 2.1)))
     longest = max(len(run) for run in group.runs)
-    for axes, log in ((top, False), (bottom, True)):
-        for row, (run, ks) in enumerate(zip(group.runs, at, strict=True)):
-            axes.plot([1, len(run)], [row, row], color=GREY, lw=0.5)
-            marks = ks if total <= TICKS else _thinned(ks, longest, log)
-            axes.plot(marks, np.full(len(marks), row), "|", ms=max(3.0, 9.0 - 0.25 * group.n), color=ORANGE, mew=0.9)
-        draw.dress(axes, "", "seed", x="episode k" + (", logarithmic" if log else ""), log="x" if log else "")
-        axes.set_ylim(group.n - 0.5, -0.5)
-        some = range(0, group.n, max(1, group.n // 6))
-        axes.set_yticks(list(some), [str(group.runs[i].spec["seed"]) for i in some])
-        axes.set_xlim(0 if not log else 0.9, longest * (1.1 if log else 1.01))
-        axes.spines["left"].set_visible(False)
-    top.set_xlabel("")
-    top.set_title("Realised resets")
+    for row, (run, ks) in enumerate(zip(group.runs, at, strict=True)):
+        axes.plot([1, len(run)], [row, row], color=GREY, lw=0.5)
+        marks = ks if total <= TICKS else _thinned(ks, longest, log)
+        axes.plot(marks, np.full(len(marks), row), "|", ms=max(3.0, 9.0 - 0.25 * group.n), color=ORANGE, mew=0.9)
+    draw.dress(axes, "Realised resets", "seed", log="x" * log)
+    axes.set_ylim(group.n - 0.5, -0.5)
+    some = range(0, group.n, max(1, group.n // 6))
+    axes.set_yticks(list(some), [str(group.runs[i].spec["seed"]) for i in some])
+    axes.set_xlim(0 if not log else 0.9, longest * (1.1 if log else 1.01))
+    axes.spines["left"].set_visible(False)
     ending = f"; the last one in episode {max(int(ks[-1]) for ks in at if len(ks)):,}" if total else ""
     binned = "" if total <= TICKS else " There are too many to draw each: a mark is one or more."
     caption = (
-        f"Each mark is an episode that ended in a reset, a row per run (seed); the same resets on a linear and on a "
-        f"logarithmic axis.{binned} {total:,} resets in {draw.runs(group.n)}{ending}."
+        f"Each mark is an episode that ended in a reset, a row per run (seed).{binned} {counted(total, 'reset')} in "
+        f"{draw.runs(group.n)}{ending}."
     )
-    alt = f"Time line of {total:,} realised resets, {draw.runs(group.n)}."
+    alt = f"Time line of {counted(total, 'realised reset')}, {draw.runs(group.n)}."
     words = (f"{group.name}-time-line", "Realised resets on a time line", caption, alt)
     return Drawing(*words, data=_reset_data(group, at), figure=figure)
 

@@ -117,12 +117,11 @@ if (matchMedia("(prefers-reduced-motion: reduce)").matches) document.querySelect
 // A link into a folded group opens it, and paper shows everything.
 function unfold() {
   const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
-  const group = target && target.closest("details.group");
-  if (group) {
-    group.open = true;
-    target.scrollIntoView();
-  }
+  let folded = target && target.closest("details");
+  if (!folded) return;
+  for (; folded; folded = folded.parentElement.closest("details")) folded.open = true;
+  target.scrollIntoView();
 }
 addEventListener("hashchange", unfold);
-addEventListener("beforeprint", () => document.querySelectorAll("details.group").forEach((group) => (group.open = true)));
+addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((folded) => (folded.open = true)));
 unfold();

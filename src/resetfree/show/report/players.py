@@ -13,7 +13,7 @@ from resetfree.core.arrays import Floats
 from resetfree.core.readable import counted, duration, number
 from resetfree.runs.result import Run
 from resetfree.show.report import figures as draw
-from resetfree.show.report.figures import Curve, Drawing, curve, early, shown
+from resetfree.show.report.figures import Curve, Drawing, curve, shown
 from resetfree.show.report.groups import Group, clock
 from resetfree.show.report.style import BLUE, GREEN, GREY, INK, ORANGE, PINK
 
@@ -50,7 +50,7 @@ def regret_side(group: Group) -> Drawing:
     draw.plot(axes, curves["dual_zero"], "R_d(0), dual player", PINK)
     draw.plot(axes, curves["sum"], "their sum", BLUE)
     axes.plot(curves["regret"].k, curves["regret"].mean, color=INK, ls=(0, (1, 2.5)), lw=2.2, label="Regret")
-    draw.dress(axes, "The game: Regret is the sum of both regrets", "reward", log=_axis(group))
+    draw.dress(axes, "The game: Regret is the sum of both regrets", "reward", log="x" * group.log)
     draw.legend_above(axes)
     apart = max(float(np.abs(gap).max()) for gap in gaps)
     caption = (
@@ -73,7 +73,7 @@ def resets_side(group: Group) -> Drawing:
     draw.plot(axes, resets, "Resets, expected", BLUE)
     axes.fill_between(k, resets.mean, total.mean, color=GREY, alpha=0.12, lw=0, label="slack")
     axes.axhline(0, color=GREY, lw=0.8)
-    draw.dress(axes, "The game: what bounds Resets", "resets (bound: reward)", log=_axis(group))
+    draw.dress(axes, "The game: what bounds Resets", "resets (bound: reward)", log="x" * group.log)
     draw.legend_above(axes)
     least = min(float(gap.min()) for gap in gaps)
     caption = (
@@ -85,17 +85,13 @@ def resets_side(group: Group) -> Drawing:
     return Drawing(*words, data=draw.columns(curves), figure=figure)
 
 
-def _axis(group: Group) -> str:
-    return "x" if early(group.measures["regret"], group.rounds) else ""
-
-
 def _sides(group: Group, bounded: str, **dual: str) -> tuple[dict[str, Curve], list[Floats]]:
     """Curves of both regrets, of their sum and of what it bounds; and the gap between these two, [K] per run.
 
     dual: the name of the dual player's curve, and of its measure.
     """
     m = group.measures
-    k = shown(group.rounds, log=bool(_axis(group)))
+    k = shown(group.rounds, group.log)
     ((name, measure),) = dual.items()
     sums = [p + d for p, d in zip(m["r_p"], m[measure], strict=True)]
     series = {"primal": m["r_p"], name: m[measure], "sum": sums, bounded: m[bounded]}
@@ -105,7 +101,7 @@ def _sides(group: Group, bounded: str, **dual: str) -> tuple[dict[str, Curve], l
 
 def multipliers(group: Group) -> Drawing:
     """The multiplier of every shown episode, of every run."""
-    k = shown(group.rounds, log=True)
+    k = shown(group.rounds, group.log)
     some = group.runs[: max(1, DOTS // len(k))]
     shown_runs = f"{draw.runs(group.n)}." if len(some) == group.n else f"The first {len(some)} of {draw.runs(group.n)}."
     figure, axes = draw.canvas()
@@ -125,7 +121,7 @@ def multipliers(group: Group) -> Drawing:
     if group.spec["B"] is not None:
         axes.axhline(float(group.spec["B"]), color=ORANGE, ls=":", lw=1.2, label="bound B")
         lines += f" Dotted: the bound B = {number(group.spec['B'])} ({draw.plain_text(group.spec['B_source'])})."
-    draw.dress(axes, "Multiplier over time", "reward per reset", log="x")
+    draw.dress(axes, "Multiplier over time", "reward per reset", log="x" * group.log)
     axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
     draw.legend_above(axes)
     caption = (
@@ -270,13 +266,13 @@ def _drawn(
     titles: of the figure and of its axis.  values: of every run, by name.  lines: label, colour and style of each.
     alt: with the last mean of each by its name.
     """
-    k = shown(group.rounds, log=True)
+    k = shown(group.rounds, group.log)
     curves = {name: curve([v[: group.rounds] for v in each], k) for name, each in values.items()}
     figure, axes = draw.canvas()
     for one, (label, colour, style) in zip(curves.values(), lines, strict=True):
         draw.plot(axes, one, label, colour, ls=style)
     title, axis = titles
-    draw.dress(axes, title, axis, log="x")
+    draw.dress(axes, title, axis, log="x" * group.log)
     draw.legend_above(axes)
     words = alt.format_map({name: number(one.mean[-1]) for name, one in curves.items()})
     caption = f"{caption} {draw.over_seeds(group.n)}"

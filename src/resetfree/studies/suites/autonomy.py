@@ -41,7 +41,7 @@ KEYS = ("method", "task", "seed", "steps", "settings", "engine")
 DONE, CUT, REFUSED = "done", "cut", "refused"
 
 
-class Trial(NamedTuple):
+class AutonomyTrial(NamedTuple):
     """A method on a task, from one seed."""
 
     method: str
@@ -88,7 +88,7 @@ def named(names: Sequence[str] | None, *, together: bool = False) -> list[str]:
     return meant
 
 
-def play(trial: Trial) -> Line:
+def play(trial: AutonomyTrial) -> Line:
     """Play a trial; a task that the method refuses has a line, too."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Notice)
@@ -121,7 +121,7 @@ def deployed(policy: Policy, env: GoalTask, seed: int) -> float:
     return float(np.mean(scores))
 
 
-def players_of(trial: Trial, problem: GymProblem, turn: int) -> tuple[Any, Any, str]:
+def players_of(trial: AutonomyTrial, problem: GymProblem, turn: int) -> tuple[Any, Any, str]:
     """The players of a trial and their feedback."""
     if trial.method in (AUTO, SHOWN):
         found = choose(problem, discover("primal").own, bound_known=False)
@@ -134,7 +134,7 @@ def players_of(trial: Trial, problem: GymProblem, turn: int) -> tuple[Any, Any, 
     return primal, make_player("dual", partner.dual, partner.settings), partner.feedback
 
 
-def _play(trial: Trial) -> Line:
+def _play(trial: AutonomyTrial) -> Line:
     began, env = time.monotonic(), fresh(trial.task)
     problem = from_gym(f"gym:{trial.task}", horizon=EPISODE, reward_range=(0.0, 1.0))
     line: Line = {
@@ -200,7 +200,7 @@ def _deployed_policy(primal: Any, game: Game) -> Policy:
     return planned
 
 
-def play_together(names: Sequence[str], task: str, seeds: Sequence[int], trial: Trial) -> Iterator[list[Line]]:
+def play_together(names: Sequence[str], task: str, seeds: Sequence[int], trial: AutonomyTrial) -> Iterator[list[Line]]:
     """All methods and seeds in one program; yields the lines so far, cut until the last."""
     env, began = fresh(task), time.monotonic()
     if not isinstance(env, Tabletop):

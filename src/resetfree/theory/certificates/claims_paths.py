@@ -10,6 +10,7 @@ import numpy as np
 
 from resetfree.core.arrays import Floats
 from resetfree.core.certificate import Certificate, Status, beside, over_rounds, resting_on
+from resetfree.core.readable import counted
 from resetfree.game.capabilities import CountsFalls, Eliminates, LearnsRules, Proof
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.knowledge import has_factors
@@ -171,7 +172,8 @@ def expected_on_paths(run: Record, claim: str, left: float) -> Certificate | Non
         return None
     k = float(len(run))
     detail = {**found.detail, "by": found.by, "trivial": k, "vacuous": bool(found.most >= k)}
-    why = f"with probability at least {1 - found.chance:g}; {EVERY_PATH}"
+    limit = counted(int(found.detail["on_paths"]), "reset")
+    why = f"with probability at least {1 - found.chance:g}; no path has more than {limit}"
     where = f"round {len(run)}"
     return Certificate(claim, left, found.most, 1e-9 * k, witness=where, detail=detail, why=why)
 

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from resetfree.players.neural.autonomy.turns import Traits, Turns
+from resetfree.players.neural.autonomy.turns import Traits, TurnPlayer
 
 
 @dataclass(frozen=True)
-class Naive(Turns):
+class Naive(TurnPlayer):
     """Soft actor-critic for the task alone, in one continuing life: nothing brings the system back.
 
     >>> Naive().turn
@@ -30,7 +30,7 @@ class Naive(Turns):
 
 
 @dataclass(frozen=True)
-class FBRL(Turns):
+class FBRL(TurnPlayer):
     """A forward policy for the task, and a backward policy that returns to a start, in turn.
 
     >>> FBRL().agents

@@ -15,7 +15,7 @@ import numpy as np
 
 from resetfree.core.arrays import Floats
 from resetfree.core.settings import Fraction, Range
-from resetfree.players.neural.autonomy.turns import BACKWARD, FORWARD, AimedPolicy, Traits, Turns, TurnState
+from resetfree.players.neural.autonomy.turns import BACKWARD, FORWARD, AimedPolicy, Traits, TurnPlayer, TurnState
 from resetfree.players.neural.networks import Layers, NetworkPolicy, forward, rectified
 from resetfree.problems.action_spaces import to_unit
 from resetfree.problems.contract import Policy, State
@@ -46,7 +46,7 @@ class AbortingPolicy(Policy):
 
 
 @dataclass(frozen=True)
-class LeaveNoTraceSAC(Turns):
+class LeaveNoTraceSAC(TurnPlayer):
     """A forward policy, and a reset policy that takes over where it might not find back.
 
     q_min: threshold of the abort: gamma^t for a start that is t steps away.

@@ -20,7 +20,7 @@ from resetfree.players.neural.autonomy.turns import (
     CHOOSING,
     WIDE,
     Traits,
-    Turns,
+    TurnPlayer,
     TurnState,
     demonstrated,
     fit,
@@ -34,7 +34,7 @@ LARGEST = 5.0  # reward: where C is above 0.993, more means nothing
 
 
 @dataclass(frozen=True)
-class MedalSAC(Turns):
+class MedalSAC(TurnPlayer):
     """A forward policy, and a backward policy that matches the states of demonstrations.
 
     classifier_steps: of the classifier, for each step of an episode.

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.settings import Fraction, Range
-from resetfree.players.neural.autonomy.turns import CHOOSING, WIDE, Traits, Turns, TurnState, fit, fresh_part
+from resetfree.players.neural.autonomy.turns import CHOOSING, WIDE, Traits, TurnPlayer, TurnState, fit, fresh_part
 from resetfree.players.neural.networks import Minibatch, forward, narrow, rectified, uniform_layers
 from resetfree.players.neural.sac import Tree
 from resetfree.problems.contract import State
@@ -23,7 +23,7 @@ ENOUGH = 3  # labelled states before the test is used
 
 
 @dataclass(frozen=True)
-class Paint(Turns):
+class Paint(TurnPlayer):
     """A forward and a backward policy that keep away from states that fail a learned test, and request help in them.
 
     test_steps: of the classifier, for each step of an episode.
@@ -52,10 +52,17 @@ class Paint(Turns):
         return odds > np.log(max(self.sure, 1e-9) / max(1.0 - self.sure, 1e-9))
 
     def context(
-        self, state: TurnState, tree: Tree, agent: int, index: NDArray[np.int64], rng: np.random.Generator, lam: float
+        self,
+        state: TurnState,
+        tree: Tree,
+        agent: int,
+        index: NDArray[np.int64],
+        rng: np.random.Generator,
+        *,
+        lam: float,
     ) -> Minibatch:
         """As of all methods; nothing follows a state that fails the test, and it earns nothing."""
-        batch = super().context(state, tree, agent, index, rng, lam)
+        batch = super().context(state, tree, agent, index, rng, lam=lam)
         failed = self.fails(state, tree, batch.next_state.reshape(-1, batch.next_state.shape[-1]))
         stops = failed.reshape(batch.reward.shape) & (batch.terminated == 0.0)
         lost = np.where(stops, 0.0, batch.reward)

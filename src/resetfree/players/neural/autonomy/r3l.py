@@ -14,7 +14,16 @@ from numpy.typing import NDArray
 
 from resetfree.core.arrays import Floats
 from resetfree.core.settings import Range
-from resetfree.players.neural.autonomy.turns import BACKWARD, CHOOSING, WIDE, Traits, Turns, TurnState, fit, fresh_part
+from resetfree.players.neural.autonomy.turns import (
+    BACKWARD,
+    CHOOSING,
+    WIDE,
+    Traits,
+    TurnPlayer,
+    TurnState,
+    fit,
+    fresh_part,
+)
 from resetfree.players.neural.networks import Layers, forward, narrow, rectified, uniform_layers
 from resetfree.players.neural.sac import Tree
 
@@ -23,7 +32,7 @@ FEATURES = 16  # outputs of the random network
 
 
 @dataclass(frozen=True)
-class R3L(Turns):
+class R3L(TurnPlayer):
     """A policy for the task, and one that seeks states in which a random network is not yet predicted, in turn.
 
     novelty_steps: of the predicting network, for each step of an episode.

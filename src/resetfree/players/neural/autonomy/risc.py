@@ -12,11 +12,11 @@ from typing import Annotated, ClassVar
 
 from resetfree.core.arrays import Floats
 from resetfree.core.settings import Fraction, Range
-from resetfree.players.neural.autonomy.turns import SWITCHING, Traits, Turns, TurnState
+from resetfree.players.neural.autonomy.turns import SWITCHING, Traits, TurnPlayer, TurnState
 
 
 @dataclass(frozen=True)
-class RISC(Turns):
+class RISC(TurnPlayer):
     """A forward and a backward policy, whose turns end early where they are competent.
 
     least: steps of a turn at least.

@@ -15,11 +15,11 @@ import numpy as np
 
 from resetfree.core.arrays import Floats
 from resetfree.game.capabilities import Partner
-from resetfree.players.neural.autonomy.turns import FORWARD, Traits, Turn, Turns, TurnState
+from resetfree.players.neural.autonomy.turns import FORWARD, Context, Traits, TurnPlayer, TurnState
 
 
 @dataclass(frozen=True)
-class MTRF(Turns):
+class MTRF(TurnPlayer):
     """One policy for all tasks of a graph: after each turn, the next task is chosen by the state.
 
     >>> MTRF().agents
@@ -38,15 +38,15 @@ class MTRF(Turns):
         drawn = tasks[rng.integers(len(tasks), size=len(s))]
         return np.where(rng.random((len(s), 1)) < self.relabelled, drawn, s[:, guidance.goal])
 
-    def next_turn(self, state: TurnState, s: Floats, there: bool) -> Turn:
+    def next_turn(self, state: TurnState, s: Floats, there: bool) -> Context:
         """The task that the graph has for this state."""
         guidance = state.guidance
         chosen = int(guidance.onward(s[None])[0])
-        return Turn(FORWARD, np.concatenate([guidance.goals, guidance.starts])[chosen])
+        return Context(FORWARD, np.concatenate([guidance.goals, guidance.starts])[chosen])
 
-    def after_reset(self, state: TurnState) -> Turn:
+    def after_reset(self, state: TurnState) -> Context:
         """The task in the state after it."""
-        return Turn(FORWARD)
+        return Context(FORWARD)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from resetfree.core.extras import Deferred
 from resetfree.players.neural.autonomy.leave_no_trace import LeaveNoTraceSAC
 from resetfree.players.neural.autonomy.paint import ENOUGH, Paint
 from resetfree.players.neural.autonomy.risc import RISC
-from resetfree.players.neural.autonomy.turns import BACKWARD, FORWARD, LATEST, WIDE, Turns, fitted, fresh_part
+from resetfree.players.neural.autonomy.turns import BACKWARD, FORWARD, LATEST, WIDE, TurnPlayer, fitted, fresh_part
 from resetfree.players.neural.autonomy.vaprl import VaPRL
 from resetfree.players.neural.networks import Minibatch, forward, uniform_layers
 from resetfree.players.neural.sac import (
@@ -50,7 +50,7 @@ LOST = 64  # reset states that are kept
 ABORTING, EARLY, CURRICULUM, TESTING = LeaveNoTraceSAC(), RISC(), VaPRL(), Paint()
 
 
-class Row(NamedTuple):
+class LearnerRow(NamedTuple):
     """What distinguishes one learner from the others: its seed, the flags of `turns.Traits`, and numbers."""
 
     seed: Any
@@ -67,7 +67,7 @@ class Row(NamedTuple):
     relabelled: Any
 
 
-class Sizes(NamedTuple):
+class ProgramSizes(NamedTuple):
     """Constants of the program, which all rows share."""
 
     block: int  # E
@@ -84,6 +84,13 @@ class Sizes(NamedTuple):
     begin: int  # steps with random actions
 
 
+class TableGoals(NamedTuple):
+    """Where the mug and the gripper are to be, and where they start."""
+
+    goals: Any  # [n, 4]
+    start: Any  # [4]
+
+
 class Now(NamedTuple):
     """A row between two steps."""
 
@@ -97,7 +104,7 @@ class Now(NamedTuple):
     counts: Any  # [5] resets, turns, time-outs, steps at the requested goal, requested help
 
 
-class Learner(NamedTuple):
+class RowState(NamedTuple):
     """A row between two blocks."""
 
     agents: Tree  # [2, ...]
@@ -120,7 +127,7 @@ def seen(x: Any, goal: Any) -> Any:
     return jnp.concatenate([x, jnp.broadcast_to(goal, (*x.shape[:-1], 4))], axis=-1)
 
 
-def share(critics: Any, s: Any, a: Any, row: Row, how: Sizes) -> Any:
+def share(critics: Any, s: Any, a: Any, row: LearnerRow, how: ProgramSizes) -> Any:
     """[n] the smallest critic's values as shares of the largest."""
     return jnp.clip((1.0 - how.gamma) / row.scale * values(critics, s, a).min(axis=0), 0.0, 1.0)
 
@@ -135,8 +142,9 @@ def one_of(agents: Tree, agent: Any, name: str) -> Any:
     return jax.tree.map(lambda leaf: leaf[agent], agents[name])
 
 
-def act(agents: Tree, row: Row, how: Sizes, goals: Any, start: Any, now: Now, at: Any) -> tuple[Now, Any]:
+def act(agents: Tree, row: LearnerRow, how: ProgramSizes, table: TableGoals, now: Now, at: Any) -> tuple[Now, Any]:
     """One step of a row; at: the steps so far, and a key."""
+    goals, start = table
     n, key = at
     acting, helping, uniform, goal_key = jax.random.split(key, 4)
     s, home = seen(now.x, jnp.where(now.aimed, now.aim, now.goal))[None], seen(now.x, start)[None]
@@ -163,8 +171,9 @@ def act(agents: Tree, row: Row, how: Sizes, goals: Any, start: Any, now: Now, at
     return after, step
 
 
-def contexts(one: Learner, row: Row, how: Sizes, n: Any, goals: Any, start: Any, key: Any) -> Minibatch:
-    """[2, B, ...] a batch for each agent: see `Turns.context`."""
+def contexts(one: RowState, row: LearnerRow, how: ProgramSizes, n: Any, table: TableGoals, key: Any) -> Minibatch:
+    """[2, B, ...] a batch for each agent: see `TurnPlayer.context`."""
+    goals, start = table
     lived, shown, which, other, demo, redrawn = jax.random.split(key, 6)
     shape = (2, how.batch)
     index = jax.random.randint(lived, shape, how.shown, how.shown + n)
@@ -189,14 +198,15 @@ def contexts(one: Learner, row: Row, how: Sizes, n: Any, goals: Any, start: Any,
     return Minibatch(state, a, reward, later, fell)
 
 
-def fails(one: Learner, row: Row, x: Any) -> Any:
+def fails(one: RowState, row: LearnerRow, x: Any) -> Any:
     """[...] whether states [..., 5] fail the test of irreversibility, where there is one: see `Paint.fails`."""
     odds = forward(one.test["network"], x, jax.nn.relu)[..., 0]
     return row.tests & (one.fallen >= ENOUGH) & (odds > np.log(TESTING.sure / (1.0 - TESTING.sure)))
 
 
-def helped(one: Learner, row: Row, how: Sizes, goals: Any, start: Any, key: Any) -> Now:
+def helped(one: RowState, row: LearnerRow, how: ProgramSizes, table: TableGoals, key: Any) -> Now:
     """At a start with another goal, if the present state fails the test."""
+    goals, start = table
     now, needs = one.now, fails(one, row, one.now.x)
     return now._replace(
         x=jnp.where(needs, jnp.append(start, -1.0), now.x),
@@ -218,7 +228,7 @@ def fit_step(part: Tree, x: Any, y: Any, binary: bool, rate: float = FIT_RATE) -
     return {"network": optax.apply_updates(part["network"], update), "steps": steps}
 
 
-def fit_others(one: Learner, how: Sizes, n: Any, key: Any) -> Learner:
+def fit_others(one: RowState, how: ProgramSizes, n: Any, key: Any) -> RowState:
     """Classifier, novelty and test after FITS steps each."""
 
     def step(now: tuple[Tree, Tree, Tree], key: Any) -> tuple[tuple[Tree, Tree, Tree], None]:
@@ -245,8 +255,9 @@ def fit_others(one: Learner, how: Sizes, n: Any, key: Any) -> Learner:
     return one._replace(classifier=classifier, novelty=predicting, usual=usual, test=test)
 
 
-def next_turn(one: Learner, row: Row, how: Sizes, goals: Any, start: Any, key: Any) -> Now:
-    """The turn after a block: see `Turns.next_turn` and what methods make of it."""
+def next_turn(one: RowState, row: LearnerRow, how: ProgramSizes, table: TableGoals, key: Any) -> Now:
+    """The turn after a block: see `TurnPlayer.next_turn` and what methods make of it."""
+    goals, start = table
     now, (switching, choosing, drawing) = one.now, jax.random.split(key, 3)
     aim = jnp.where(now.aimed, now.aim, now.goal)
     s = seen(now.x, aim)[None]
@@ -276,36 +287,37 @@ def next_turn(one: Learner, row: Row, how: Sizes, goals: Any, start: Any, key: A
     )
 
 
-def block(one: Learner, row: Row, number: Any, how: Sizes, goals: Any, start: Any) -> Learner:
+def block(one: RowState, row: LearnerRow, number: Any, how: ProgramSizes, table: TableGoals) -> RowState:
     """A row after an episode, and what is learned from it."""
     keys = jax.random.split(jax.random.fold_in(jax.random.key(row.seed), number), 5)
     n, backward = number * how.block, one.now.agent == BACKWARD
-    playing = partial(act, one.agents, row, how, goals, start)
+    playing = partial(act, one.agents, row, how, table)
     now, steps = jax.lax.scan(playing, one.now, (n + jnp.arange(how.block), jax.random.split(keys[0], how.block)))
     at = (one.kept + jnp.arange(how.block)) % LATEST
     latest = jnp.where(backward, one.latest.at[at].set(steps[:, 12:17]), one.latest)
     store = jax.lax.dynamic_update_slice(one.store, steps, (how.shown + n, 0))
     fell = steps[:, 17] > 0.0
-    places = jnp.where(fell, (one.fallen + jnp.cumsum(fell) - 1) % LOST, LOST)
-    lost, fallen = one.lost.at[places].set(steps[:, 12:17], mode="drop"), one.fallen + fell.sum()
+    positions = jnp.where(fell, (one.fallen + jnp.cumsum(fell) - 1) % LOST, LOST)
+    lost, fallen = one.lost.at[positions].set(steps[:, 12:17], mode="drop"), one.fallen + fell.sum()
     one = one._replace(store=store, now=now, latest=latest, kept=one.kept + how.block * backward)
     one = one._replace(lost=lost, fallen=fallen)
     n, numbers = n + how.block, Learning(row.rate, how.gamma, how.tau)
     one = fit_others(one, how, n, keys[1])
 
     def learn(agents: Tree, key: Any) -> tuple[Tree, None]:
-        batch = contexts(one, row, how, n, goals, start, key)
+        batch = contexts(one, row, how, n, table, key=key)
         each = jax.random.split(jax.random.fold_in(key, 1), 2)
         return dict(jax.vmap(gradient_step, (0, 0, None, 0, None))(agents, batch, 0.0, each, numbers)), None
 
     agents, _ = jax.lax.scan(learn, one.agents, jax.random.split(keys[2], how.block))
     one = one._replace(agents=agents)
-    one = one._replace(now=next_turn(one, row, how, goals, start, keys[3]))
-    return one._replace(now=helped(one, row, how, goals, start, keys[4]))
+    one = one._replace(now=next_turn(one, row, how, table, keys[3]))
+    return one._replace(now=helped(one, row, how, table, keys[4]))
 
 
-def deployed(agents: Tree, how: Sizes, goals: Any, start: Any) -> Any:
+def deployed(agents: Tree, how: ProgramSizes, table: TableGoals) -> Any:
     """The share of goals that the forward policy reaches from the start, within a turn of the environment."""
+    goals, start = table
     actor = one_of(agents, FORWARD, "actor")
 
     def step(now: tuple[Any, Any, Any], _: Any) -> tuple[tuple[Any, Any, Any], None]:
@@ -340,21 +352,21 @@ def stored(env: Tabletop, seeds: Sequence[int]) -> tuple[list[Floats], list[Floa
     return [np.concatenate([a[:forth], b[:back]]) for a, b in rows], [o[:forth] for o in orders], forth + back, forth
 
 
-def row_of(player: Turns, seed: int) -> Row:
+def row_of(player: TurnPlayer, seed: int) -> LearnerRow:
     """The row of a player and a seed."""
     assert player.traits is not None
     numbers = player.learning_rate, player.reward_scale, player.relabelled
-    return Row(np.uint32(seed), *map(np.bool_, player.traits), *map(np.float32, numbers))
+    return LearnerRow(np.uint32(seed), *map(np.bool_, player.traits), *map(np.float32, numbers))
 
 
-def fresh_learner(player: Turns, seed: int, shown: Floats, order: Floats, start: Floats, steps: int) -> Learner:
+def fresh_learner(player: TurnPlayer, seed: int, shown: Floats, order: Floats, start: Floats, steps: int) -> RowState:
     """A row before its first step."""
     rng = np.random.default_rng([seed, 1])
     agents = [fresh_actor_critic(9, 3, player.hidden, False, rng) for _ in range(2)]
     sizes = 5, player.hidden, player.hidden
     none = np.zeros(4, np.float32)
     now = Now(np.append(start, -1.0), none, 1, FORWARD, none, aimed=False, steps=0, counts=np.zeros(5, np.int32))
-    return Learner(
+    return RowState(
         agents=jax.tree.map(lambda *leaves: np.stack(leaves), *agents),
         classifier=fresh_part(uniform_layers((*sizes, 1), rng)),
         novelty=fresh_part(uniform_layers((*sizes, FEATURES), rng)),
@@ -372,7 +384,7 @@ def fresh_learner(player: Turns, seed: int, shown: Floats, order: Floats, start:
 
 
 def train(
-    trials: Sequence[tuple[Turns, int]], env: Tabletop, steps: int, every: int, episode: int = 50
+    trials: Sequence[tuple[TurnPlayer, int]], env: Tabletop, steps: int, every: int, episode: int = 50
 ) -> Iterator[tuple[int, Floats, Floats]]:
     """Train all (player, seed) at once; yields the steps so far, [R] deployed success and [R, 5] `Now.counts`.
 
@@ -380,19 +392,29 @@ def train(
     """
     first, start = trials[0][0], env.starts[0].astype(np.float32)
     shown, order, both, forth = stored(env, [seed for _, seed in trials])
-    how = Sizes(
-        episode, first.turn, env.hold, first.batch, round(first.demonstrated * first.batch), both, forth,
-        env.walls, env.size, first.gamma, first.tau, first.learning_starts,
-    )  # fmt: skip
+    how = ProgramSizes(
+        block=episode,
+        turn=first.turn,
+        hold=env.hold,
+        batch=first.batch,
+        mixed=round(first.demonstrated * first.batch),
+        shown=both,
+        forth=forth,
+        walls=env.walls,
+        size=env.size,
+        gamma=first.gamma,
+        tau=first.tau,
+        begin=first.learning_starts,
+    )
     rows = jax.tree.map(lambda *parts: np.stack(parts), *(row_of(*one) for one in trials))
     made = (
-        fresh_learner(player, seed, a, b, start, steps + every)
+        fresh_learner(player, seed, a, b, start=start, steps=steps + every)
         for (player, seed), a, b in zip(trials, shown, order, strict=True)
     )
     learners: Any = jax.tree.map(lambda *leaves: np.stack(leaves), *made)
-    goals = env.goals.astype(np.float32)
-    each = jax.vmap(partial(block, how=how, goals=jnp.asarray(goals), start=jnp.asarray(start)), in_axes=(0, 0, None))
-    tested = jax.vmap(partial(deployed, how=how, goals=jnp.asarray(goals), start=jnp.asarray(start)))
+    table = TableGoals(jnp.asarray(env.goals.astype(np.float32)), jnp.asarray(start))
+    each = jax.vmap(partial(block, how=how, table=table), in_axes=(0, 0, None))
+    tested = jax.vmap(partial(deployed, how=how, table=table))
 
     def chunk(learners: Any, begin: Any) -> Any:
         learners = jax.lax.fori_loop(begin, begin + every // episode, lambda i, one: each(one, rows, i), learners)

@@ -117,7 +117,7 @@ class Traits(NamedTuple):
     tests: bool = False  # whether a learned test of irreversibility ends values, and requests help
 
 
-class Turn(NamedTuple):
+class Context(NamedTuple):
     """A context: which agent acts, and the goal that it is given; None for the one in the state."""
 
     agent: int
@@ -176,7 +176,7 @@ class TurnState(NeuralState):
 
 
 @dataclass(frozen=True)
-class Turns(SAC):
+class TurnPlayer(SAC):
     """Contexts in turn, each trained from all steps; a subclass says which comes next, and what a context earns.
 
     turn: steps of a turn at most.
@@ -223,7 +223,8 @@ class Turns(SAC):
     def fresh(self, size: int, n_actions: int, rng: np.random.Generator) -> Any:
         """K agents, their arrays stacked."""
         made = [
-            fresh_actor_critic(size, n_actions, self.hidden, self.costs, rng, self.critics) for _ in range(self.agents)
+            fresh_actor_critic(size, n_actions, self.hidden, self.costs, rng, critics=self.critics)
+            for _ in range(self.agents)
         ]
         return jax.tree.map(lambda *leaves: np.stack(leaves), *made)
 
@@ -274,7 +275,7 @@ class Turns(SAC):
                 index = rng.choice(lived, (TOGETHER, self.batch))
                 if mixed:
                     index[:, :mixed] = rng.choice(shown, (TOGETHER, mixed))
-                parts.append(self.context(state, tree, agent, index, rng, lam))
+                parts.append(self.context(state, tree, agent, index, rng, lam=lam))
             batches = Minibatch(*(np.stack(fields, axis=1) for fields in zip(*parts, strict=True)))
             count, first = np.int32(min(TOGETHER, steps - done)), state.step(done)
             weight = np.float32(min(lam, MOST_PRICE))
@@ -282,7 +283,14 @@ class Turns(SAC):
         state.keep({**tree, **agents}, steps, self.name)
 
     def context(
-        self, state: TurnState, tree: Tree, agent: int, index: NDArray[np.int64], rng: np.random.Generator, lam: float
+        self,
+        state: TurnState,
+        tree: Tree,
+        agent: int,
+        index: NDArray[np.int64],
+        rng: np.random.Generator,
+        *,
+        lam: float,
     ) -> Minibatch:
         """The transitions that begin at rows [n, B], as a context sees them: its goals, its rewards, the price."""
         seen = replayed(state.rows, index, state.box.ends)
@@ -342,16 +350,16 @@ class Turns(SAC):
         """Whether the turn is over in a state [D]."""
         return state.steps >= self.turn
 
-    def after_reset(self, state: TurnState) -> Turn:
+    def after_reset(self, state: TurnState) -> Context:
         """The context after a reset: forward."""
-        return Turn(FORWARD)
+        return Context(FORWARD)
 
-    def next_turn(self, state: TurnState, s: Floats, there: bool) -> Turn:
+    def next_turn(self, state: TurnState, s: Floats, there: bool) -> Context:
         """The context after this one: the other agent's, who is to bring the system back to a start."""
         if state.agent == BACKWARD or self.agents == 1:
-            return Turn(FORWARD)
+            return Context(FORWARD)
         starts = state.guidance.starts
-        return Turn(BACKWARD, starts[int(state.random(CHOOSING).integers(len(starts)))])
+        return Context(BACKWARD, starts[int(state.random(CHOOSING).integers(len(starts)))])
 
     def shares(self, state: TurnState, agent: int, s: Floats) -> Floats:
         """[n] values in states [n, D] as shares of the largest, gamma^t where the goal is t steps away."""
@@ -367,7 +375,7 @@ class Turns(SAC):
         return replace(said, constants={**said.constants, "turn": self.turn, "demonstrated": self.demonstrated})
 
 
-def demonstrated(player: Turns, state: TurnState, problem: Problem) -> TurnState:
+def demonstrated(player: TurnPlayer, state: TurnState, problem: Problem) -> TurnState:
     """The state; raises NotCertifiable if it holds no demonstration of the task."""
     if not state.forth:
         raise NotCertifiable(

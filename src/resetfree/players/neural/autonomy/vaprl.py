@@ -15,14 +15,22 @@ import numpy as np
 
 from resetfree.core.arrays import Floats
 from resetfree.core.settings import Fraction
-from resetfree.players.neural.autonomy.turns import CHOOSING, FORWARD, Traits, Turn, Turns, TurnState, demonstrated
+from resetfree.players.neural.autonomy.turns import (
+    CHOOSING,
+    FORWARD,
+    Context,
+    Traits,
+    TurnPlayer,
+    TurnState,
+    demonstrated,
+)
 from resetfree.problems.contract import Problem
 
 COMPARED = 64  # states of demonstrations of which one is chosen
 
 
 @dataclass(frozen=True)
-class VaPRL(Turns):
+class VaPRL(TurnPlayer):
     """One policy for all goals: an attempt at the task, then a curriculum of starts, in turn.
 
     threshold: value from which on a start is mastered: gamma^t for a goal that is t steps away.
@@ -51,9 +59,9 @@ class VaPRL(Turns):
         which = rng.random((n, 1))
         return np.where(which < 0.5, own, np.where(which < 0.75, shown, starts))
 
-    def next_turn(self, state: TurnState, s: Floats, there: bool) -> Turn:
+    def next_turn(self, state: TurnState, s: Floats, there: bool) -> Context:
         """The task after a start; a start of the curriculum after the task."""
-        return Turn(FORWARD) if state.aimed else Turn(FORWARD, self.start(state, s))
+        return Context(FORWARD) if state.aimed else Context(FORWARD, self.start(state, s))
 
     def start(self, state: TurnState, s: Floats) -> Floats:
         """[G] the least advanced state of a demonstration from which the task is mastered, else the most advanced."""

@@ -23,6 +23,7 @@ export class Editor {
     $("undo").addEventListener("click", () => this.travel(this.past, this.future));
     $("redo").addEventListener("click", () => this.travel(this.future, this.past));
     $("clear").addEventListener("click", () => this.load({ ...this.grid, closed: false, rows: this.cells.map((row) => row.map((symbol) => ("XGgR#".includes(symbol) ? "." : symbol)).join("")) }));
+    $("share").addEventListener("click", () => this.share());
     addEventListener("keydown", (event) => {
       if (!(event.ctrlKey || event.metaKey) || event.key.toLowerCase() !== "z" || $("setup").hidden || event.target.closest("input:not([type=range], [type=checkbox], [type=radio]), textarea")) return;
       event.preventDefault();
@@ -55,6 +56,23 @@ export class Editor {
   }
   get grid() {
     return { rows: this.cells.map((row) => row.join("")), slip: Number($("slip").value), horizon: Number($("horizon").value), stay: $("stay").checked, closed: $("closed").checked, ...($("help").value === "" ? {} : { help: Number($("help").value) }) };
+  }
+  // The address that holds the drawing, and no token.
+  get link() {
+    const { rows, stay, closed, ...numbers } = this.grid;
+    return `${location.origin}${location.pathname}#${new URLSearchParams({ grid: rows.join("/"), ...numbers, ...(stay ? { stay } : {}), ...(closed ? { closed } : {}) })}`;
+  }
+  async share() {
+    history.replaceState(null, "", this.link);
+    const copied = await navigator.clipboard?.writeText(this.link).then(() => true, () => false); // not every browser lets a page copy
+    $("share").textContent = copied ? "Copied" : "It is in the address bar";
+    setTimeout(() => ($("share").textContent = "Copy link"), 2000);
+  }
+  // Load the drawing of such an address.
+  open(words) {
+    const rows = words.get("grid").split("/"), most = this.limits.grid, value = (name, usual) => (Number.isFinite(parseFloat(words.get(name))) ? Number(words.get(name)) : usual);
+    if (rows.length > most || rows.some((row) => !row.length || row.length > most || row.length !== rows[0].length || [...row].some((symbol) => !SHOWN[symbol]))) throw new Error(`A link to a drawing holds 1 to ${most} rows of equal length, of at most ${most} of the cells ${Object.keys(SHOWN).join(" ")}. This one does not: the grid stays as it was.`);
+    this.load({ rows, slip: value("slip", 0.1), horizon: value("horizon", 12), stay: words.has("stay"), closed: words.has("closed"), help: value("help", null) });
   }
   load(field) {
     const rows = Array.isArray(field.rows) ? field.rows : field.rows.split("/");
@@ -111,6 +129,7 @@ export class Editor {
     this.found = null;
     this.redraw();
     localStorage.setItem("grid", JSON.stringify(this.grid));
+    if (location.hash.startsWith("#grid=") && location.href !== this.link) history.replaceState(null, "", "#new"); // a reload keeps what was changed since
     this.remember();
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.check(), 120);

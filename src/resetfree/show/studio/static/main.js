@@ -1,4 +1,4 @@
-// Which part of the page is shown: #new, #runs or #run=NAME, so that a reload comes back to the same run.
+// Which part of the page is shown: #new, #grid=ROWS, #runs or #run=NAME, so that a reload comes back to the same run.
 import { get } from "./api.js";
 import { tag } from "./draw.js";
 import { Setup } from "./setup.js";
@@ -58,6 +58,14 @@ route();
 const open = (name) => (location.hash = `run=${encodeURIComponent(name)}`);
 get("/api/catalogue").then((catalogue) => {
   const setup = new Setup(catalogue, open);
+  const shared = () => {
+    const words = new URLSearchParams(location.hash.slice(1));
+    if (!words.has("grid")) return;
+    setup.show(true);
+    try { setup.editor.open(words); } catch (error) { trouble(error.message); }
+  };
+  shared();
+  addEventListener("hashchange", shared);
   $("again").addEventListener("click", () => (setup.recall(stage.scene.lanes), setup.start(open)));
   $("edit").addEventListener("click", () => (setup.recall(stage.scene.lanes), (location.hash = "new")));
 }).catch((error) => trouble(error.message));
