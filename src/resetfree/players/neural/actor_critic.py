@@ -343,7 +343,7 @@ def learn_from(tree: Tree, rows: StepRows, n: Any, aim: Objective, work: Work, s
         return fit_step(tree, rows, n, jax.random.fold_in(key, 2 * (work.first + i)), sizes.batch)
 
     def improve(i: Any, tree: Tree) -> Tree:
-        return improve_step(tree, rows, n, jax.random.fold_in(key, 2 * (work.first + i) + 1), aim, sizes)
+        return improve_step(tree, rows, n, jax.random.fold_in(key, 2 * (work.first + i) + 1), aim, sizes=sizes)
 
     tree = jax.lax.fori_loop(0, work.model, fit, tree)
     return dict(jax.lax.fori_loop(0, work.actor, improve, tree))
@@ -352,4 +352,4 @@ def learn_from(tree: Tree, rows: StepRows, n: Any, aim: Objective, work: Work, s
 @jitted("sizes")
 def learn(tree: Tree, rows: StepRows, n: Any, aim: Objective, work: Work, sizes: PlanSizes) -> Tree:
     """`learn_from`, compiled."""
-    return learn_from(tree, rows, n, aim, work, sizes)
+    return learn_from(tree, rows, n, aim, work, sizes=sizes)

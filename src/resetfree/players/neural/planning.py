@@ -98,7 +98,7 @@ def next_action(
     tree: Tree, z: Any, before: Any, seed: Any, h: Any, aim: Objective, sizes: PlanSizes
 ) -> tuple[Any, Any]:
     """`plan_from` at step h, compiled; its random numbers follow from the seed and h."""
-    return plan_from(tree, z, before, jax.random.fold_in(jax.random.key(seed), h), aim, sizes)
+    return plan_from(tree, z, before, jax.random.fold_in(jax.random.key(seed), h), aim, sizes=sizes)
 
 
 @dataclass
