@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as arrays
 
 import resetfree as rf
 from resetfree.core.plain_tree import HEAD, MAGIC, by_name, decode, encode, plan_digest
-from resetfree.players.model_based.linear_scores import LinearScores
+from resetfree.players.model_based.model_search import LinearScores
 from resetfree.players.neural.actor_critic import first_actor, skip_policy
 from resetfree.players.neural.networks import policy_of, uniform_layers
 from resetfree.problems.contract import ChoicePolicy, Modal
