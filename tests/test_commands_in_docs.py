@@ -25,6 +25,7 @@ RUN = {
     "copy",
     "evaluate",
     "export",
+    "fleet",
     "limit",
     "list",
     "nonepisodic",

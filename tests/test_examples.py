@@ -10,6 +10,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 SAYS = {
     "adding_a_method.py": "6 episodes, 0 resets",
     "adding_a_player.py": "'curious' keeps the contract",
+    "fleet.py": "of all machines together",
     "first_problem.py": "1000 episodes of the best reset-free policy: 0 resets",
     "reduction.py": "holds: Resets",
     "learn.py": "stopped after 700 episodes",

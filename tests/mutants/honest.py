@@ -160,6 +160,9 @@ RUNS: dict[str, Made] = {
     "old plans": lambda: learn("uniform", problem=one_hot(), feedback="exact", delay=5),
     "old plans, one multiplier": lambda: learn("uniform", feedback="exact", delay=5),
     "old plans, proved width": lambda: learn("linear-ucb", settings=THEORY, feedback="realised", delay=5),
+    "a fleet": lambda: rf.learn_fleet(
+        "grid-v0", "support-elimination", n=4, episodes=200, seed=1, feedback="realised", operators=2, reset_time=9
+    ),
     "old plans, support elimination": lambda: learn("support-elimination", feedback="realised", delay=5),
 }  # fmt: skip
 

@@ -23,10 +23,12 @@ from resetfree.runs.dataset_loading import taught_again, taught_anew
 from resetfree.runs.file.ledger import Ledger, read, read_spec_of
 from resetfree.runs.file.recorded import RecordedRound, ReplayedProblem, columns_of, difference
 from resetfree.runs.file.runfile import Checkpoint, plain_row
+from resetfree.runs.fleet.plan import FleetPlan
+from resetfree.runs.fleet.resuming import go_on_as_fleet
 from resetfree.runs.live.acting import go_on, real_time, temporary_file
 from resetfree.runs.playing import REWARD, Stopped, play_at_rate, play_rounds, run_of
 from resetfree.runs.recall import classes_of, trusted_options
-from resetfree.runs.request import Options, Progress, RunRequest, signature_of
+from resetfree.runs.request import Options, Progress, RunRequest, What, signature_of
 from resetfree.runs.result import Run
 from resetfree.runs.resuming import (
     check_more,
@@ -90,6 +92,9 @@ def learn(
       their files, rollouts of Gymnasium, datasets of Minari, or a list of those. Resets in them are known dangers, and
       no resets of this run.
     demonstrations: a few good episodes, in any form of `data`: data as well, and a policy to improve on.
+    simulator: a simulator of the machine, in any form of `problem`, or a run on one: the players learn on it first, and
+      this run begins with what they saw and with their policy, as with `start_from`. Resets there are known dangers. A
+      note says when the machine's dynamics are found to differ (docs/simulator.md).
     start_from: an old run, whose data and policy this one begins with; from_what: "data", "policy" or "both" (default:
       both, or the data alone if its policy does not fit).
     ask: "when-stuck" has the agent put back when the run is stuck (`runs.stuck`): resets that are counted apart,
@@ -114,8 +119,18 @@ def learn(
 learn.__signature__ = signature_of(learn)  # type: ignore[attr-defined]
 
 
-def fulfil(request: RunRequest, world: World) -> Run:
-    """Play the run of a request on its problem, made by `request.world()`; what `learn` does once it has both."""
+def fulfil(request: RunRequest, world: World, fleet: FleetPlan | None = None) -> Run:
+    """Play the run of a request on its problem, made by `request.world()`; what `learn` does once it has both.
+
+    fleet: the machines, if there are several.
+    """
+    simulator = request.from_what.simulator
+    if simulator is not None:
+        known = request.where.resume or isinstance(simulator, Run)
+        request = request.changed(
+            "from_what", simulator=None, start_from=simulator if known else _first_on(simulator, request)
+        )
+        request = request.changed("from_what", start_from=None) if request.where.resume else request
     old = request.from_what.start_from
     if isinstance(old, str | Path):
         request = request.changed("from_what", start_from=load(old))
@@ -125,10 +140,11 @@ def fulfil(request: RunRequest, world: World) -> Run:
     if when.rate is not None:
         clock = real_time(world, when.rate, when.max_staleness, when.learner)
         timing = {"rate": clock.deadlines.rate}
+    timing = timing if fleet is None else fleet.timing
     with ExitStack() as kept:
         if request.where.resume and file is not None:
             world = _as_it_became(world, file)
-            opened = _reopen(request, world, Ledger.reopen(file), timing)
+            opened = _reopen(request, world, Ledger.reopen(file), timing, fleet)
             if isinstance(opened, Run):
                 return opened
             kept.enter_context(nonsense_refused(opened.setup, file))
@@ -137,11 +153,24 @@ def fulfil(request: RunRequest, world: World) -> Run:
             setup = _prepared(request, world, timing)
             if clock is not None and file is None:
                 file = kept.enter_context(temporary_file())
-            opened = _with_first(request, _create(request, setup, file))
+            opened = _create(request, setup, file, fleet, on_simulator=simulator is not None)
+            opened = _with_first(request, opened)
+        if opened.schedule is not None:
+            kept.callback(opened.schedule.close)
         if clock is not None:
             return play_at_rate(request, opened, clock)
         run = play_rounds(request, opened)
-        return play_rounds(request, _widened(request, opened, run)) if world.problem.advised_history else run
+        return (
+            play_rounds(request, _widened(request, opened, run)) if world.problem.advised_history and not fleet else run
+        )
+
+
+def _first_on(simulator: Any, request: RunRequest) -> Run:
+    """The run on a simulator, as requested of the one on the machine; in no file, and without its limits."""
+    what, episodes = What(simulator, seed=request.what.seed), request.how_long.episodes
+    first = RunRequest(what, who=dataclasses.replace(request.who, controller=None, explore=None))
+    with first.world() as world:
+        return fulfil(first.changed("how_long", episodes=episodes), world)
 
 
 def _prepared(
@@ -153,19 +182,22 @@ def _prepared(
     return as_timed(prepare(world, request.who, episodes=episodes, seed=request.what.seed, before=before), timing)
 
 
-def _create(request: RunRequest, setup: Setup, file: Path | None) -> OpenRun:
+def _create(
+    request: RunRequest, setup: Setup, file: Path | None, fleet: FleetPlan | None = None, on_simulator: bool = False
+) -> OpenRun:
     """A new run, in a new file if it has one."""
     known, rows = None, []
     if request.from_what:
         known = taught_anew(setup, request.from_what)
     if known is not None:
         rows = known.rows()
-        setup.spec["data"] = known.about(rows)
+        setup.spec["data"] = {**known.about(rows), **({"simulator": True} if on_simulator else {})}
     setup.spec.update({"ask": WHEN_STUCK} if request.around.ask == WHEN_STUCK else {})
     checkpoint_of(setup.game, 0.0)  # what cannot be saved is refused before the first round
     starts, overwrite = start_type(setup), request.where.overwrite
     ledger = Ledger.create(file, setup.spec, starts=starts, overwrite=overwrite, data=rows)
-    return OpenRun(setup, ledger, before=0.0, given=known, watch=Watch.of(setup.world.problem))
+    schedule = None if fleet is None else fleet.schedule(setup, ledger.episodes, 0.0)
+    return OpenRun(setup, ledger, before=0.0, given=known, watch=Watch.of(setup.world.problem), schedule=schedule)
 
 
 def _as_it_became(world: World, file: Path) -> World:
@@ -181,7 +213,7 @@ def _with_first(request: RunRequest, opened: OpenRun) -> OpenRun:
     """With the rounds so far, where the state may still become a history: only of a run that learns from them alone."""
     problem, ledger = opened.setup.world.problem, opened.ledger
     alone = request.when.rate is request.when.delay is None and not request.from_what
-    if not (alone and request.who.controller is None and problem.may_remember):
+    if not (alone and opened.schedule is request.who.controller is None and problem.may_remember):
         return opened
     rounds = list(ledger.played(1, ledger.last)) if ledger.last else []
     problem.review([one.episode for one in rounds])
@@ -226,7 +258,13 @@ def _defaults(player: Any) -> dict[str, Any]:
     return {one.name: describe(one.default) for one in known if one.default == getattr(player, one.name)}
 
 
-def _reopen(request: RunRequest, world: World, ledger: Ledger, timing: dict[str, Any] | None) -> OpenRun | Run:
+def _reopen(
+    request: RunRequest,
+    world: World,
+    ledger: Ledger,
+    timing: dict[str, Any] | None,
+    fleet: FleetPlan | None,
+) -> OpenRun | Run:
     """The run of a file, with its game where it ended; or the run itself, if it is finished."""
     file, episodes, spec = request.where.path, request.how_long.episodes, ledger.spec
     assert file is not None
@@ -246,7 +284,8 @@ def _reopen(request: RunRequest, world: World, ledger: Ledger, timing: dict[str,
             return run
         known = taught_again(setup, ledger, request.from_what)
         note = extension_note(setup, wanted) if wanted > ledger.episodes else None
-        opened = OpenRun(setup, ledger, before, given=known, watch=Watch.of(world.problem))
+        schedule = None if fleet is None else fleet.schedule(setup, wanted, before)
+        opened = OpenRun(setup, ledger, before, given=known, watch=Watch.of(world.problem), schedule=schedule)
         checkpoint = _go_on(opened, file, at_rate=request.when.rate is not None)
         setup.game.why = "resume"
         ledger.resume(checkpoint)
@@ -273,7 +312,9 @@ def _go_on(opened: OpenRun, file: Path, *, at_rate: bool) -> Checkpoint:
         restore(problem, game, checkpoint, saved, ledger)
     contents = ledger.contents()
     with nonsense_refused(setup, file):
-        if not at_rate:
+        if opened.schedule is not None:
+            go_on_as_fleet(setup, ledger, opened.schedule)
+        elif not at_rate:
             replay_since(setup, ledger, requested_after(contents.interventions) if problem.persistent else ())
         watch.replay(contents.columns, contents.interventions)
     return checkpoint if at_rate and checkpoint is not None else checkpoint_of(game, opened.before)

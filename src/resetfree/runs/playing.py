@@ -80,7 +80,8 @@ class _Playing:
         self._due = self._start + min(request.where.checkpoint_every, FIRST)
         self._resets, self._steps = opened.ledger.totals()
         oracle = evaluator_of(world.mdp, world.problem)
-        self._rounds = rounds_of(opened.setup, episodes=opened.ledger.episodes, oracle=oracle)
+        self._rounds = rounds_of(opened.setup, episodes=opened.ledger.episodes, oracle=oracle, schedule=opened.schedule)
+        self._fleet = opened.schedule
         self._as_text = start_type(opened.setup) == "TEXT"
         self._asks = opened.setup.spec.get("ask") == WHEN_STUCK
         primal = opened.setup.primal
@@ -113,7 +114,7 @@ class _Playing:
                 ended = limits.spent(game.k, self._resets, self._steps, clock() - self._began)
                 if ended is not None:
                     break
-            if game.s1 is None:
+            if game.s1 is None and self._fleet is None:
                 self._reset()
             self._between = False
             this = next(self._rounds)
@@ -150,6 +151,10 @@ class _Playing:
         row, episode = columns_of(this), this.episode
         self._ledger.append(plain_row(row, self._as_text), episode, timing_of(game, this))
         self._resets, self._steps = self._resets + episode.reset, self._steps + len(episode.actions)
+        if self._fleet is not None:
+            if episode.reset and problem.persistent:  # it is safe before an operator is called
+                self.save(everything=False)
+            self._ledger.intervened(dataclasses.replace(one, k=this.k) for one in self._fleet.crew.interventions())
         if self.kept is not None:
             self.kept.add(episode)
             self.kept = self.kept if self._steps <= MOST_KEPT else None

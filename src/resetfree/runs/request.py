@@ -66,6 +66,7 @@ class Options(TypedDict):
     seconds: NotRequired[float | None]
     data: NotRequired[Any]
     demonstrations: NotRequired[Any]
+    simulator: NotRequired[Any]
     start_from: NotRequired[str | Path | Run | None]
     from_what: NotRequired[str | None]
     ask: NotRequired[Literal["never", "when-stuck"] | None]
@@ -198,17 +199,20 @@ class When:
 
 @dataclass(frozen=True)
 class FromWhat:
-    """What is known before the first round: data, and an old run or its file."""
+    """What is known before the first round: data, an old run or its file, and a simulator to learn on first."""
 
     data: Any = None
     start_from: str | Path | Run | None = None
     from_what: str | None = None
     demonstrations: Any = None
+    simulator: Any = None
 
     def __post_init__(self) -> None:
+        if self.simulator is not None and self.start_from is not None:
+            raise InvalidInput("A run begins on a simulator or with an old run. Got both instead.")
         named = self.from_what is None or (isinstance(self.from_what, str) and self.from_what in FROM)
         expect(named, "'from_what' of learn", f"be one of {', '.join(FROM)}", self.from_what)
-        if self.from_what is not None and self.start_from is None:
+        if self.from_what is not None and self.start_from is self.simulator is None:
             raise InvalidInput("The 'from_what' of learn needs a 'start_from'. Got none instead.")
         known = self.start_from is None or isinstance(self.start_from, str | Path | Run)
         expect(known, "'start_from' of learn", "be a run or its file", self.start_from)

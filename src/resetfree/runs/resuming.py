@@ -28,6 +28,7 @@ from resetfree.core.errors import InvalidInput, NotCertifiable, ResetFreeError, 
 from resetfree.core.plain_tree import decode, encode
 from resetfree.game.contract import Round, depends_on_length
 from resetfree.game.delayed import DelayedGame, HeldPlan, RecordedDelays, reset_chance
+from resetfree.game.fleet import FleetGame
 from resetfree.game.loop import Game
 from resetfree.problems.action_spaces import Choices
 from resetfree.problems.blueprint import Blueprint, check_start
@@ -37,7 +38,7 @@ from resetfree.problems.stepping import playable
 from resetfree.runs.data.dataset import read_data, taught
 from resetfree.runs.file import runfile
 from resetfree.runs.file.ledger import Ledger
-from resetfree.runs.file.recorded import COLUMNS, TIMING, ReplayedProblem, checked, columns_of
+from resetfree.runs.file.recorded import COLUMNS, FLEET, TIMING, ReplayedProblem, checked, columns_of
 from resetfree.runs.file.runfile import Checkpoint, encode_start
 from resetfree.runs.recall import BROKEN, ROLES
 from resetfree.runs.request import Who
@@ -135,6 +136,8 @@ def nonsense_refused(setup: Setup, file: Path) -> Iterator[None]:
 
 def saved_plans(game: Game) -> dict[str, NDArray[Any]]:
     """The plans that later rounds may rest on, as an array for the checkpoint; none if not timed."""
+    if isinstance(game, FleetGame):
+        return {SAVED: np.frombuffer(game.saved(), dtype=np.uint8)}
     if not isinstance(game, DelayedGame):
         return {}
     plans = [np.frombuffer(held.data, dtype=np.uint8) for held in game.plans.values()]
@@ -144,11 +147,14 @@ def saved_plans(game: Game) -> dict[str, NDArray[Any]]:
 
 def restore_plans(problem: Problem, game: Game, k: int, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Put the plans of a checkpoint of round k back; raises InvalidInput."""
-    if not isinstance(game, DelayedGame):
+    if not isinstance(game, DelayedGame | FleetGame):
         return
     found = arrays.get(SAVED)
     if found is None or found.dtype != np.uint8:
         raise InvalidInput("The checkpoint has no plans.")
+    if isinstance(game, FleetGame):
+        game.restore(found.tobytes())
+        return
     tree = decode(found.tobytes(), {})
     if not isinstance(tree, dict) or tree.keys() != {*STARTS, "plans"} or not isinstance(tree["plans"], list):
         raise InvalidInput("The checkpoint's plans must be a list, with the newest reset and two starts.")
@@ -205,7 +211,7 @@ def whole_run(run: Run) -> list[Certificate]:
 
     Of a timed run also of its actions.
     """
-    timed = "timing" in run.spec
+    timed = "timing" in run.spec and not _is_fleet(run)
     try:
         setup = _setup(run)
         kept = None if run.path is None else _checkpoint(run.path)
@@ -239,11 +245,18 @@ class Played(NamedTuple):
     compared: int = 0  # rounds whose actions were compared
 
 
+def _is_fleet(run: Run) -> bool:
+    """Whether it is of several machines: a finite fleet plays the same rounds again."""
+    return "machines" in run.spec.get("timing", {})
+
+
 def _setup(run: Run) -> Setup:
     """The run before its first round, made again from the names and settings in its record."""
     spec = run.spec
-    if spec["persistent"] and "timing" not in spec:
+    if spec["persistent"] and ("timing" not in spec or _is_fleet(run)):
         raise NotCertifiable("A persistent environment keeps its own state, so that its rounds cannot be played again.")
+    if _is_fleet(run) and run.extended is not None:
+        raise NotCertifiable("The fleet was extended: which episodes began before that depends on when it was.")
     world = World(_problem(run), run.mdp, spec["problem"], spec["problem_options"])
     who = Who(run.player_again("primal"), run.player_again("dual"), spec["feedback"])
     setup = prepare(world, who, episodes=spec["episodes"], seed=spec["seed"], before=spec)
@@ -280,7 +293,7 @@ def _play(run: Run, setup: Setup, at: int) -> Played:
     names: set[str] = set()
     then = _state(game) if at == 0 else {}
     for k, this in enumerate(rounds):
-        wrong = _wrong_columns(run, k, columns_of(this))
+        wrong = _wrong_columns(run, k, columns_of(this), timing_of(game, this))
         names |= wrong
         differ += [k] if wrong else []
         if game.k == at:
@@ -330,7 +343,7 @@ def _play_timed(run: Run, setup: Setup, at: int) -> Played:
 
 def _wrong_columns(run: Run, k: int, row: tuple[Any, ...], timing: tuple[Any, ...] = ()) -> set[str]:
     """The columns in which round k, from 0, differs from what was recorded."""
-    found = dict(zip((*COLUMNS, *TIMING), (*row, *timing), strict=False))
+    found = dict(zip((*COLUMNS, *TIMING, *FLEET), (*row, *timing), strict=False))
     if found["next_start"] is None and run.columns["next_start"].dtype.kind in "if":
         found["next_start"] = runfile.NOWHERE
     return {name for name, value in found.items() if not _same(run.columns[name][k], value)}
@@ -416,8 +429,13 @@ def _same(one: Any, other: Any) -> bool:
     return bool(both) or bool(np.array_equal(one, other))
 
 
-def timing_of(game: Game, this: Round) -> tuple[int, int, int, float] | tuple[()]:
-    """The values for `columns.TIMING` of a round that was just played in a world that waits; none if not timed."""
+def timing_of(game: Game, this: Round) -> tuple[Any, ...]:
+    """The values for `columns.TIMING` of a round that was just played in a world that waits; none if not timed.
+
+    Of a fleet also those of `columns.FLEET`.
+    """
+    if isinstance(game, FleetGame):
+        return game.timing()
     if not isinstance(game, DelayedGame):
         return ()
     return this.based_on, game.plans[this.based_on].digest, 0, math.nan

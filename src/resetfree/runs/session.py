@@ -23,6 +23,7 @@ from resetfree.core.arguments import real, whole, words
 from resetfree.core.errors import InvalidInput, Notice, UnknownName
 from resetfree.core.settings import check, expect
 from resetfree.game.contract import MOST_EPISODES, Round
+from resetfree.game.fleet import Fleet
 from resetfree.game.loop import Game
 from resetfree.players import Role
 from resetfree.problems.contract import Problem
@@ -51,6 +52,7 @@ class OpenRun:
     before: float  # seconds in earlier sessions
     given: GivenData | None  # what it began with
     watch: Watch  # for standing still, after the rounds so far
+    schedule: Fleet | None = None  # of a fleet, with its machines
     # The rounds so far while the state of the problem may still become a history of observations: see `learn`.
     first: list[RecordedRound] | None = None
 

@@ -11,6 +11,7 @@ from resetfree.core.errors import InvalidInput, NotCertifiable, Notice, ResetFre
 from resetfree.game.capabilities import choose
 from resetfree.game.contract import MOST_EPISODES, DualPlayer, PrimalPlayer, Round, TakesTurns, check_actions
 from resetfree.game.delayed import Delay, DelayedGame, with_delay
+from resetfree.game.fleet import Crew, Fleet, FleetGame, HereCrew
 from resetfree.game.loop import DIRECT, FEEDBACK, Direct, Game, begin, play
 from resetfree.players import Role, discover, fitting, make_player, paired, player_class
 from resetfree.players import settings as defaults_of
@@ -139,12 +140,28 @@ def _note_unknown_range(world: World, player: str) -> None:
 def as_timed(setup: Setup, timing: Mapping[str, Any] | None) -> Setup:
     """The setup of a timed run, whose plans may be older than the round before; itself if `timing` is None.
 
-    timing: in its spec, {"delay": D} in rounds, or {"rate": HZ, ...}.
+    timing: in its spec, {"delay": D} in rounds, or {"rate": HZ, ...}, or {"machines": n, ...} of a fleet.
     """
     if timing is None:
         return setup
+    if "machines" in timing:
+        sizes = timing["machines"], timing["operators"]
+        fleet = FleetGame.of(setup.game, setup.world.problem, setup.spec["seed"], *sizes)
+        return dataclasses.replace(setup, spec={**setup.spec, "timing": dict(timing)}, game=fleet)
     game = with_delay(setup.game, setup.world.problem, setup.spec["seed"])
     return dataclasses.replace(setup, spec={**setup.spec, "timing": dict(timing)}, game=game)
+
+
+def fleet_of(setup: Setup, crew: Crew | None = None, episodes: int | None = None) -> Fleet:
+    """The schedule of a fleet.  crew: default, all machines in this process, on problems that keep no state."""
+    timing, problem = setup.spec["timing"], setup.world.problem
+    return Fleet(
+        problem,
+        HereCrew([problem]) if crew is None else crew,
+        episodes=setup.spec["episodes"] if episodes is None else episodes,
+        reset_time=timing["reset_time"],
+        risk=timing["risk"],
+    )
 
 
 def rounds_of(
@@ -160,6 +177,8 @@ def rounds_of(
     problem: where they are played (default: its own).  episodes: up to which round (default: all).
     schedule: default, its delay if it has one, else direct.
     """
+    if schedule is None and isinstance(setup.game, FleetGame):
+        schedule = fleet_of(setup, episodes=episodes)
     if schedule is None:
         late = isinstance(setup.game, DelayedGame)
         schedule = Delay(setup.spec["timing"]["delay"]) if late else DIRECT

@@ -82,6 +82,34 @@ def before_resets(based_on: ArrayLike, reset: ArrayLike) -> Bools:
     return np.asarray(on < newest)
 
 
+def falls_of_fleet(based_on: ArrayLike, reset: ArrayLike) -> tuple[Bools, Bools]:
+    """[K] falls that were news, and [K] rounds that were under way when such a fall became known: of a fleet.
+
+    A fall is news if its plan rests on the newest fall before it that was news.
+    Theorem. Let Assumption 1 hold, and let n machines play support elimination, with one learner that learns rounds in
+    the order in which they are over, and plans that rest on all rounds that were over when their episode began. Then on
+    every path no more falls are news than there are unsafe pairs (s, a), or triples (h, s, a) where steps are kept
+    apart; so all machines together fall at most as often as that, and once more for each episode that was under way
+    when a fall that was news became known; there are at most n - 1 of these for each.
+    Proof. Let k_1 < k_2 < .. be the falls that are news. As in `before_resets`, whose proof takes one episode at a time
+    and nothing from the order of starts, fall k_i with the plan of j_i has a pair p_i in E_{k_i} and not in E_{j_i}. As
+    j_i >= k_{i-1}, E_{j_i} contains E_{k_{i-1}}, hence p_1, .., p_{i-1}: all p_i differ, and all are unsafe. Any other
+    fall k has a plan of j < k_i < k for the newest k_i before it: its episode had begun when k_i was over, and was not
+    over. Of n machines at most n - 1 others are under way then.
+
+    >>> news, late = falls_of_fleet([0, 0, 0, 2, 2], [True, True, False, True, True])
+    >>> news.tolist(), late.tolist()
+    ([True, False, False, True, False], [False, True, True, False, True])
+    """
+    on, fell = np.asarray(based_on), np.asarray(reset, dtype=np.bool_)
+    news, late, newest = np.zeros(len(on), dtype=np.bool_), np.zeros(len(on), dtype=np.bool_), 0
+    for k in range(len(on)):
+        late[k] = on[k] < newest
+        if fell[k] and not late[k]:
+            news[k], newest = True, k + 1
+    return news, late
+
+
 def lateness_cost(fresh: ArrayLike, lam: ArrayLike, signals: ArrayLike) -> Floats:
     """[K] sum_{i <= k} (f_i - lam^i) g_i, where f_i = lambda(S_{i-1}, s_1^i) is what a new plan would have played.
 

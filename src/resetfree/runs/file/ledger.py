@@ -42,7 +42,7 @@ from resetfree.runs.file.newfile import (
     remove,
     write_new,
 )
-from resetfree.runs.file.recorded import COLUMNS, GOALS, NEGATIVE_ZERO, TIMING, EpisodeBuffer, RecordedRound
+from resetfree.runs.file.recorded import COLUMNS, FLEET, GOALS, NEGATIVE_ZERO, TIMING, EpisodeBuffer, RecordedRound
 from resetfree.runs.file.runfile import Checkpoint
 
 Arrays: TypeAlias = dict[str, NDArray[Any]]
@@ -75,7 +75,8 @@ class Ledger(Closes):
             connection.close()
             raise
         self.last = int(last or 0)  # the last round appended
-        self._counts_goals, self._is_timed = GOALS in names, TIMING[0] in names
+        self._counts_goals = GOALS in names
+        self._timing = sum(name in names for name in (*TIMING, *FLEET))  # values of a timed round
         self._insert = f"INSERT INTO rounds ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
 
     @classmethod
@@ -151,9 +152,9 @@ class Ledger(Closes):
         """Append one round, a number or text for each of COLUMNS; it is durable after the next `commit`.
 
         episode: its transitions; None for a run that cannot be resumed. A run without a file keeps none.
-        timing: a number for each of TIMING, of a timed run.
+        timing: a number for each of TIMING, of a timed run; of a fleet also for each of FLEET.
         """
-        assert len(timing) == (len(TIMING) if self._is_timed else 0)
+        assert len(timing) == self._timing
         if episode is not None and self.path is not None:
             self._episodes.add(episode)
         if self._counts_goals:

@@ -165,6 +165,7 @@ def fill(connection: sqlite3.Connection, spec: dict[str, Any], starts: str, data
     connection.execute(f"PRAGMA user_version = {FORMAT}")
     connection.execute("BEGIN")
     kinds = {"goals": spec.get("after_goal") is not None, "timed": "timing" in spec, "data": "data" in spec}
+    kinds["fleet"] = "machines" in spec.get("timing", {})
     for statement in schema(starts, **kinds):
         connection.execute(statement)
     if data:

@@ -35,6 +35,9 @@ GOALS = "goals"  # one more column, of runs on problems with goals
 # and how late the latest command was (seconds; nan without a rate).
 TIMING = ("based_on", "plan", "missed", "lateness")
 MOST_PLAN = 2**48
+# Six more, of fleets (`game.fleet`): which machine it was, its episode's number in the order in which they began, when
+# it began and was over, how long the machine had waited for an operator before it, and who reset it (0: no reset).
+FLEET = ("machine", "number", "began", "ended", "waited", "operator")
 STARTS = [COLUMNS.index(name) for name in ("s1", "next_start")]
 _UNKNOWN = (float("nan"), float("nan"))
 
@@ -58,6 +61,8 @@ def own_returns(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.float64]:
 def check_timing(columns: Mapping[str, NDArray[Any]]) -> None:
     """Refuse what no timed run has: plans that rest on later rounds, or on rounds before a reset; raises ValueError."""
     k, based_on = np.arange(1, len(columns["k"]) + 1), columns["based_on"]
+    if FLEET[0] in columns:
+        return _check_fleet(columns, k)
     newest = np.maximum.accumulate(np.where(columns["reset"], k, 0))
     older = np.concatenate([[0], np.maximum(newest, np.maximum.accumulate(based_on))])[:-1]  # what it must rest on
     wrong = np.flatnonzero((based_on < older) | (based_on >= k))
@@ -65,6 +70,16 @@ def check_timing(columns: Mapping[str, NDArray[Any]]) -> None:
         raise ValueError(f"the plan of round {wrong[0] + 1} rests on round {based_on[wrong[0]]}")
     if not ((columns["plan"] >= 0) & (columns["plan"] < MOST_PLAN) & (columns["missed"] >= 0)).all():
         raise ValueError("a plan has no digest, or deadlines were missed less than zero times")
+    return None
+
+
+def _check_fleet(columns: Mapping[str, NDArray[Any]], k: NDArray[np.int64]) -> None:
+    """Refuse what no fleet has; raises ValueError."""
+    based_on, number = columns["based_on"], columns["number"]
+    wrong = (based_on < 0) | (based_on >= k) | (columns["machine"] < 1) | (columns["operator"] < 0)
+    wrong |= ~((columns["began"] <= columns["ended"]) & (columns["waited"] >= 0))
+    if wrong.any() or (np.diff(columns["ended"]) < 0).any() or len(np.unique(number)) < len(number):
+        raise ValueError("its rounds are not those of a fleet")
 
 
 def columns_of_row(batch: Mapping[str, NDArray[Any]], row: int) -> dict[str, NDArray[Any]]:
@@ -279,6 +294,12 @@ DATA: dict[str, _Kinds] = {  # of the data from before the first round, where th
 CONTROLLER: dict[str, _Kinds] = {"function": (str, _NONE), "explore": (int,)}
 LARGEST, DEEPEST = 2**53, 32  # of sizes; of lists in lists
 MOST_RATE = 1e6  # steps per second
+MOST_MACHINES = 10_000
+FLEET_KEYS: dict[str, _Kinds] = {
+    **dict.fromkeys(("machines", "operators"), (int,)),
+    **dict.fromkeys(("reset_time", "risk"), (float, int)),
+    "in_steps": (bool,),
+}
 POSITIVE = ("episodes", "horizon", "n_states", "n_actions")
 # Keys that must be equal for a run to be resumed, and their names in messages.
 SAME = {
@@ -314,9 +335,15 @@ def validate(spec: Any) -> dict[str, Any]:
 
 
 def _check_timing(timing: Any) -> None:
-    """A timed run has either a delay or a rate."""
-    if not isinstance(timing, dict) or ("delay" in timing) == ("rate" in timing):
-        raise ValueError("its 'timing' must have either a delay or a rate")
+    """A timed run has either a delay or a rate, or is of a fleet."""
+    if not isinstance(timing, dict) or sum(name in timing for name in ("delay", "rate", "machines")) != 1:
+        raise ValueError("its 'timing' must have a delay or a rate, or machines")
+    if "machines" in timing:
+        _typed(timing, FLEET_KEYS, "timing")
+        if not (1 <= timing["machines"] <= MOST_MACHINES and 1 <= timing["operators"] <= MOST_MACHINES):
+            raise ValueError(f"its 'timing' must have 1 to {MOST_MACHINES} machines, and as many operators")
+        if not (0 <= timing["reset_time"] <= LARGEST and 0 <= timing["risk"] <= LARGEST):
+            raise ValueError("the 'reset_time' and the 'risk' of its timing must be numbers from 0")
     delay, rate = timing.get("delay", 0), timing.get("rate", 1.0)
     if type(delay) is not int or not 0 <= delay <= LARGEST:
         raise ValueError(f"the 'delay' of its timing must be a number of rounds, and is {str(delay)[:20]}")

@@ -29,6 +29,7 @@ from resetfree.problems.contract import Episode, State
 from resetfree.runs.file import digest
 from resetfree.runs.file.recorded import (
     COLUMNS,
+    FLEET,
     GOALS,
     NEGATIVE_ZERO,
     STARTS,
@@ -45,7 +46,8 @@ APPLICATION_ID = 0x72667275  # "rfru", in the header of every run file
 FORMAT = 3  # the only one that this version reads
 MAGIC = b"SQLite format 3\x00"
 START_TYPES = ("INTEGER", "REAL", "TEXT")  # states of a finite problem, numbers, anything else (as JSON)
-FORMS = tuple(product(START_TYPES, (False, True), (False, True)))  # arguments of `schema`
+TIMES = ((False, False), (True, False), (True, True))  # whether there are the columns TIMING, and FLEET
+FORMS = tuple((a, b, *c) for a, b, c in product(START_TYPES, (False, True), TIMES))  # arguments of `schema`
 PART = 256 * 2**20  # bytes of arrays in one row: SQLite takes no blob of more than 10^9
 READ_BATCH = 10_000
 ALONE = "ro&immutable=1"  # a mode of `_open`: the file without its log
@@ -54,18 +56,21 @@ MOST_TEXT = 2**24  # characters of one JSON text that is parsed
 BROKEN = (ValueError, TypeError, RecursionError, OverflowError, MemoryError)
 NOWHERE = -1  # integer `next_start` of an episode that was followed by a reset in a persistent environment
 DATA = "CREATE TABLE data (i INTEGER PRIMARY KEY, reset INTEGER NOT NULL, form TEXT NOT NULL, data BLOB NOT NULL)"
-_INTEGERS, _STARTS = ("k", "reset", "steps", GOALS, *TIMING[:3]), ("s1", "next_start")
+_INTEGERS = ("k", "reset", "steps", GOALS, *TIMING[:3], "machine", "number", "operator")
+_STARTS = ("s1", "next_start")
 _CELLS = ({int, float, type(None)}, {int, float, type(None), str})  # of numbers only, and with starts that are text
 
 
-def schema(start_type: str, goals: bool = False, timed: bool = False, data: bool = False) -> list[str]:
+def schema(
+    start_type: str, goals: bool = False, timed: bool = False, fleet: bool = False, data: bool = False
+) -> list[str]:
     """The SQL statements that create the tables.
 
-    start_type: one of START_TYPES.  goals, timed: whether there are the columns GOALS and TIMING.
+    start_type: one of START_TYPES.  goals, timed, fleet: whether there are the columns GOALS, TIMING and FLEET.
     data: whether there are data from before the first round.
     """
     kinds = {**dict.fromkeys(_INTEGERS, "INTEGER"), **dict.fromkeys(_STARTS, start_type), "k": "INTEGER PRIMARY KEY"}
-    columns = ", ".join(f"{name} {kinds.get(name, 'REAL')}" for name in _names(goals, timed))
+    columns = ", ".join(f"{name} {kinds.get(name, 'REAL')}" for name in _names(goals, timed, fleet))
     return [
         "CREATE TABLE meta (key TEXT NOT NULL, json TEXT NOT NULL)",
         "CREATE TABLE spec (json TEXT NOT NULL)",
@@ -80,8 +85,8 @@ def schema(start_type: str, goals: bool = False, timed: bool = False, data: bool
     ]
 
 
-def _names(goals: bool, timed: bool) -> tuple[str, ...]:
-    return (*COLUMNS, *([GOALS] if goals else []), *(TIMING if timed else []))
+def _names(goals: bool, timed: bool, fleet: bool) -> tuple[str, ...]:
+    return (*COLUMNS, *([GOALS] if goals else []), *(TIMING if timed else []), *(FLEET if fleet else []))
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,13 +235,12 @@ def start_type(connection: sqlite3.Connection) -> str:
 
 
 def columns_in(connection: sqlite3.Connection) -> tuple[str, ...]:
-    """The columns of the rounds of this run: COLUMNS, GOALS if its problem has goals, TIMING if it is timed."""
-    _, goals, timed = _form(connection)
-    return _names(goals, timed)
+    """The columns of the rounds of this run: COLUMNS, GOALS if its problem has goals, TIMING if it is timed, FLEET."""
+    return _names(*_form(connection)[1:])
 
 
-def _form(connection: sqlite3.Connection) -> tuple[str, bool, bool]:
-    """The type of the starts, whether there are goals, and whether it is timed."""
+def _form(connection: sqlite3.Connection) -> tuple[str, bool, bool, bool]:
+    """The type of the starts, whether there are goals, whether it is timed, and whether it is of a fleet."""
     (sql,) = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'rounds'").fetchone()
     return next(form for form in FORMS if schema(*form)[2] == sql)
 
@@ -245,7 +249,7 @@ def read_spec(connection: sqlite3.Connection, path: Path | None) -> dict[str, An
     """The spec, validated."""
     try:
         spec = validate(json.loads(_spec_text(connection)))
-        if ("timing" in spec) != _form(connection)[2]:
+        if ("timing" in spec, "machines" in spec.get("timing", {})) != _form(connection)[2:]:
             raise ValueError("it has the columns of a timed run, or its spec says that it is one, but not both")
         return spec
     except BROKEN as error:

@@ -23,6 +23,7 @@ from resetfree.show.cli.bench import bench
 from resetfree.show.cli.certify import certify, check
 from resetfree.show.cli.common import SETTINGS, DocumentedGroup, as_json, command, emit, show_next, solution_json
 from resetfree.show.cli.evaluate import copy, evaluate, export, export_transitions
+from resetfree.show.cli.fleet import fleet
 from resetfree.show.cli.listing import list_
 from resetfree.show.cli.machine import machine
 from resetfree.show.cli.progress import Display
@@ -148,7 +149,7 @@ def app() -> None:
 
 
 app.add_under("Try", [demo, studio, list_, machine])
-app.add_under("Learn", [run, nonepisodic])
+app.add_under("Learn", [run, fleet, nonepisodic])
 INSPECT = (check, solve, limit, watch, report, certify, evaluate, export, export_transitions, copy)
 app.add_under("Inspect", INSPECT)
 app.add_under("Compare", [sweep, bench])

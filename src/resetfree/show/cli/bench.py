@@ -41,7 +41,6 @@ class _Bench(Documented):
 @command(
     ("a first look, in a minute or two", "resetfree bench smoke --seeds 2"),
     ("one problem of the full suite, on one core", "resetfree bench full --problems grid-v0 --jobs 1"),
-    ("methods that bring a system back themselves (resetfree bench autonomy --help)", "resetfree bench autonomy"),
     cls=_Bench,
 )
 @click.argument("suite", type=click.Choice(list(SUITES)))
@@ -60,7 +59,8 @@ class _Bench(Documented):
 def bench(given: SimpleNamespace) -> None:
     """Compare all methods on the problems of a suite.
 
-    Every method gets the same random numbers. Ctrl-C saves; the same command continues.
+    Every method gets the same random numbers. Ctrl-C saves; the same command continues. Methods that bring a system
+    back themselves are compared by `resetfree bench autonomy`.
     """
     suite, docs = given.suite, given.docs
     labels = [case.label for case in SUITES[suite].cases]

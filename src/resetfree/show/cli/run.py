@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import click
 from click.core import ParameterSource
@@ -38,6 +38,7 @@ from resetfree.studies.trial import stored_settings
 LEARNER = "learner."  # what the settings of the learner begin with
 FROM_FILE = ("primal", "dual", "feedback", "episodes", "seed")  # what a resumed run takes from its file if not given
 Settings = dict[str, dict[str, Any]]
+BEGINS = ("--data", "--demonstrations", "--simulator", "--from", "--from-what")
 AT_LEAST_1, AT_LEAST_0 = click.IntRange(min=1), click.IntRange(min=0)
 # What ends a run, and what a run has spent of it.
 LIMITS: dict[str, Callable[[rf.Run], float]] = {
@@ -129,6 +130,10 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "default": (),
         "help": "As --data, a few good episodes, whose behaviour the learner improves on.",
     },
+    "simulator": {
+        "metavar": "PROBLEM",
+        "help": "Learn on this simulator of the machine first (docs/simulator.md).",
+    },
     "start_from": {
         "named": "--from",
         "type": FILE,
@@ -143,14 +148,18 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 }
 
 
-def _arguments(function: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of `ARGUMENTS`."""
-    for name, how in reversed(ARGUMENTS.items()):
-        own = {"default": OPTIONS[name][1], **how}
-        named = own.pop("named", f"--{name.replace('_', '-')}")
-        shown = own["default"] is not None and not own.get("multiple") and not own.get("is_flag")
-        function = click.option(named, name, show_default=shown, **own)(function)
-    return function
+def options_of(names: Collection[str]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add options of `ARGUMENTS`."""
+
+    def add(function: Callable[..., None]) -> Callable[..., None]:
+        for name in [name for name in reversed(ARGUMENTS) if name in names]:
+            own = {"default": OPTIONS[name][1], **ARGUMENTS[name]}
+            named = own.pop("named", f"--{name.replace('_', '-')}")
+            shown = own["default"] is not None and not own.get("multiple") and not own.get("is_flag")
+            function = click.option(named, name, show_default=shown, **own)(function)
+        return function
+
+    return add
 
 
 @command(
@@ -161,12 +170,12 @@ def _arguments(function: Callable[..., None]) -> Callable[..., None]:
         "The run file": ["--out", "--resume", "--overwrite", "--json", "--verbose", "--film", "--tensorboard"],
         "When it ends": ["--max-resets", "--steps", "--seconds"],
         "Who resets it": ["--operator", "--operator-deadline", "--ask"],
-        "What it begins with": ["--controller", "--explore", "--data", "--demonstrations", "--from", "--from-what"],
+        "What it begins with": ["--controller", "--explore", *BEGINS],
         "Machines that do not wait": ["--rate", "--delay", "--max-staleness", "--learner"],
     },
 )
 @click.argument("problem")
-@_arguments
+@options_of(ARGUMENTS)
 @click.option("--operator-deadline", type=float, metavar="SECONDS", help="How long to wait for the operator.")
 @tensorboard_option
 @as_json
@@ -184,7 +193,7 @@ def run(context: click.Context, /, problem: str, **words: Any) -> None:
     Ctrl-C stops after the current episode and saves the run; --resume continues it bit for bit.
     """
     silent = [name for name in words if context.get_parameter_source(name) is ParameterSource.DEFAULT]
-    command = _Command.of(full_name(problem), words, silent)
+    command = RunCommand.of(full_name(problem), words, silent)
     try:
         done = command.play()
     except rf.Stopped as stopped:
@@ -207,7 +216,7 @@ def run(context: click.Context, /, problem: str, **words: Any) -> None:
 
 
 @dataclass(frozen=True)
-class _Command:
+class RunCommand:
     """A command line: its request, its operator, and its words for the command that continues it."""
 
     request: RunRequest
@@ -215,7 +224,7 @@ class _Command:
     words: Mapping[str, Any]
 
     @classmethod
-    def of(cls, problem: str, words: Mapping[str, Any], silent: Sequence[str]) -> _Command:
+    def of(cls, problem: str, words: Mapping[str, Any], silent: Sequence[str]) -> Self:
         """The command of parsed words.  silent: the names of those that were not given."""
         place, pairs = _place_of(words["learner"], words["settings"])
         own: dict[str, Any] = {"learner": place, "rate": _hertz(words["rate"])}

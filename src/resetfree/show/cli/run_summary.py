@@ -193,6 +193,8 @@ def _rows(run: Run, data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "chosen because", data["chosen"]
     if data["data"] is not None:
         yield "began with", data_words(data["data"])
+    if (saved := data["resets_saved"]) is not None:
+        yield "saved", f"{counted(saved, 'reset')} less than its learner needed on the simulator"
     planned = "" if k == data["episodes"] else f" of {data['episodes']:,}"
     planned += "" if data["planned"] == data["episodes"] else f" (planned: {data['planned']:,})"
     steps = counted(int(run.columns["steps"].sum()), "step")
@@ -251,7 +253,8 @@ def _guarantee(data: Mapping[str, Any]) -> str:
     parts = [f"{role} {verdict}" for role, verdict in verdicts.items() if verdict != NO_GUARANTEE]
     most = data["statements"]["primal"].get("most_resets")
     if most is not None and verdicts["primal"].startswith("resets guaranteed"):
-        parts[0] = f"at most {counted(int(most), 'reset')} on any path if Assumption 1 holds; regret tuned"
+        where = "and those under way at a fall," if "machines" in (data["timing"] or {}) else "on any path"
+        parts[0] = f"at most {counted(int(most), 'reset')} {where} if Assumption 1 holds; regret tuned"
     return "; ".join(parts) or "none: both players are tuned (--verbose says why)"
 
 
@@ -346,7 +349,7 @@ def summary(run: Run, max_resets: int | None = None) -> dict[str, Any]:
     """The result of a run as plain data."""
     spec = run.spec
     tally, foreseen, waits = Tally.of(run.columns), run.foresight, run.pauses
-    most = run.statements["primal"].get("most_resets")
+    most, fleet = run.statements["primal"].get("most_resets"), "machines" in spec.get("timing", {})
     waited = sum(one.seconds for one in run.interventions)
     length, lately, bound = tally.recent
     best, regret, resets = _exact(run)
@@ -356,6 +359,7 @@ def summary(run: Run, max_resets: int | None = None) -> dict[str, Any]:
             "episodes": run.episodes,
             "planned": spec["episodes"],
             "data": spec.get("data"),
+            "resets_saved": _saved(spec, tally.resets),
             "tuned_after_plan": {role: bool(past_plan(run, role)) for role in ROLES},
             **{key: spec[key] for key in ("B", "B_source", "chosen")},
             **{role: spec[role]["name"] for role in ("primal", "dual")},
@@ -389,7 +393,7 @@ def summary(run: Run, max_resets: int | None = None) -> dict[str, Any]:
             "resets_bound": tally.upper,
             "recent": {"episodes": length, "resets": lately, "bound": bound},
             "further_resets_bound": tally.further(run.episodes - len(run)),
-            "most_further_resets": None if most is None else max(most - tally.resets, 0),
+            "most_further_resets": None if most is None or fleet else max(most - tally.resets, 0),
             "mean_steps_between_resets": tally.mean_steps,
             "mean_seconds_between_resets": max(run.seconds - waited, 0.0) / tally.resets if tally.resets else None,
             "run_file": None if run.path is None else str(run.path),
@@ -408,6 +412,12 @@ def _exact(run: Run) -> tuple[Possible, float | None, float | None]:
         return best, None, None
     except AssumptionViolated:  # a start without a reset-free policy: regret is undefined, resets are not
         return best, None, float(run.resets[-1])
+
+
+def _saved(spec: Mapping[str, Any], resets: int) -> int | None:
+    """By how many resets a run was cheaper than that on its simulator; None without one."""
+    data = spec.get("data") or {}
+    return int(data["resets"]) - resets if data.get("simulator") else None
 
 
 def timing(run: Run) -> dict[str, Any] | None:

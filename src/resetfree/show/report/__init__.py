@@ -149,6 +149,10 @@ def build(found: Collection, details: bool, film: bool | None = False) -> tuple[
     for group in groups:
         contents[group.name] = group.label
         body.append(_group(group, drawn, details, alone=len(groups) == 1, film=shown))
+    fleet = tables.fleets(found)
+    if fleet is not None:
+        contents["fleet"] = "Machines and operators"
+        body.append(page.section("fleet", "Machines and operators", fleet))
     performed = tables.interventions(found)
     if performed is not None:
         contents["interventions"] = "Interventions"

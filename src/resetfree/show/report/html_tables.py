@@ -7,6 +7,7 @@ from typing import Any
 from resetfree.core.certificate import Certificate
 from resetfree.core.readable import counted, number
 from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.runs.fleet.table import fleet_table
 from resetfree.runs.result import Run
 from resetfree.show.report.groups import Collection, Group, every_path, short
 from resetfree.show.report.page import Markup, badge, join, spread, table, tag
@@ -132,9 +133,12 @@ def data_words(about: Mapping[str, Any]) -> str:
     shown = about.get("demonstrations", 0)
     shown = f", {shown:,} of them demonstrations" if shown else ""
     policy = ", and the policy of an old run" if about["policy"] else ""
+    policy = ", and the policy learned there" if about.get("simulator") and policy else policy
+    where = "on a simulator " if about.get("simulator") else ""
+    count = f"{about['episodes']:,} episodes {where}({about['steps']:,} steps, {about['resets']:,} resets"
     return (
-        f"{about['episodes']:,} episodes ({about['steps']:,} steps, {about['resets']:,} resets, which count as known "
-        f"dangers and not as resets of this run{shown}){policy}, from {', '.join(map(str, about['from'])) or 'nowhere'}"
+        f"{count}, which count as known dangers and not as resets of this run{shown}){policy}, "
+        f"from {', '.join(map(str, about['from'])) or 'nowhere'}"
     )
 
 
@@ -221,6 +225,23 @@ def _stated(found: list[Certificate]) -> tuple[object, ...]:
     widest = max(found, key=lambda c: c.rhs)
     words = "; ".join(filter(None, (widest.why, widest.vacuous)))
     return (widest.claim, number(widest.lhs, 5), number(widest.rhs, 5), words)
+
+
+def fleets(collection: Collection) -> Markup | None:
+    """The machines and the operators of every fleet; None if there is none."""
+    parts = []
+    for run in (run for group in collection.groups for run in group.runs):
+        found = fleet_table(run)
+        if found is None:
+            continue
+        unit = "steps" if found["in_steps"] else "seconds"
+        caption = f"{_name(run)}: machines, over {number(found['time'])} {unit}"
+        head = ("machine", "episodes", "steps", "resets", "acted", "waited", "longest wait", "stood")
+        rows = [[number(value) for value in one.values()] for one in found["machines"]]
+        parts.append(table(head, rows, numbers=range(1, len(head)), caption=caption))
+        load = [[one["operator"], one["resets"], f"{one['busy']:.0%}"] for one in found["operators"]]
+        parts.append(table(("operator", "resets", "busy"), load, numbers=(1, 2), caption=f"{_name(run)}: operators"))
+    return join(parts) if parts else None
 
 
 def interventions(collection: Collection) -> Markup | None:

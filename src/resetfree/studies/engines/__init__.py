@@ -7,10 +7,6 @@ is shared, so that a killed process cannot block another, and killing one also k
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
-import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterator
@@ -21,9 +17,9 @@ from multiprocessing.connection import wait as wait_for
 from pathlib import Path
 from typing import Any, Generic, Literal, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
+from resetfree.core.children import Child
 from resetfree.core.errors import ResetFreeError, RunError, one_line
 from resetfree.core.interrupts import SLICE
-from resetfree.core.system import end_at_once, kill_group, lead_group, unblock, undisturbed
 
 # "busy": another process is writing its file, so it is retried; "stopped": ended on request, and saved; "lost": not
 # played because of a full disk, a lost cluster or the like, which is not a failure of the job: it remains to be played.
@@ -196,30 +192,9 @@ def _work(job: J) -> Outcome:
 
 W = TypeVar("W")
 R = TypeVar("R")
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 GRACE = 0.4  # seconds in which a worker must acknowledge the request to end
 PATIENCE = 10.0  # seconds that it may take to save its job after that
 FAILURES = 6  # processes in a row that may die before they are ready
-
-
-class Child:
-    """A child process that calls `target(pipe, *args)`, and our end of the pipe."""
-
-    def __init__(self, target: Callable[..., object], *args: Any) -> None:
-        context = multiprocessing.get_context("spawn")  # no copy of this process's locks and threads
-        with undisturbed(), _one_thread_each():
-            self.pipe, theirs = context.Pipe()
-            self.process = context.Process(target=_run_child, args=(target, theirs, *args))
-            self.process.start()
-            theirs.close()
-
-    def kill(self) -> None:
-        """Kill it and the processes that it started."""
-        assert self.process.pid is not None
-        kill_group(self.process.pid)
-        self.process.kill()
-        self.process.join()
-        self.pipe.close()
 
 
 class Workers(Generic[W, R]):
@@ -380,35 +355,3 @@ def _send(kind: str, value: Any) -> None:
     assert _pipe is not None
     with suppress(ConnectionError):
         _pipe.send((kind, value))
-
-
-def _run_child(target: Callable[..., object], pipe: Connection, *args: Any) -> None:
-    """The entry point of a new process."""
-    lead_group()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent
-    unblock()
-    threading.Thread(target=_follow_parent, daemon=True).start()
-    target(pipe, *args)
-
-
-def _follow_parent() -> None:
-    """End when the parent was killed."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        end_at_once()
-
-
-@contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """Give new processes one thread each, since there are as many of them as cores."""
-    before = {name: os.environ.get(name) for name in THREADS}
-    os.environ.update(dict.fromkeys(THREADS, "1"))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value

@@ -19,6 +19,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from resetfree.core.children import Child
 from resetfree.core.errors import InvalidInput, ResetFreeError, RunError
 from resetfree.core.extras import WAIT, first_line, import_ray, joined
 from resetfree.core.interrupts import SLICE
@@ -82,9 +83,9 @@ class OnRay:
 
 
 @contextmanager
-def _driver(pending: Mapping[str, engines.Job], cluster: Cluster) -> Iterator[engines.Child]:
+def _driver(pending: Mapping[str, engines.Job], cluster: Cluster) -> Iterator[Child]:
     """The process that runs Ray; killing it ends its tasks, and a cluster that it started."""
-    child = engines.Child(_drive, list(pending.values()), cluster)
+    child = Child(_drive, list(pending.values()), cluster)
     try:
         yield child
     finally:
@@ -96,7 +97,7 @@ def _driver(pending: Mapping[str, engines.Job], cluster: Cluster) -> Iterator[en
             child.kill()
 
 
-def _messages(child: engines.Child) -> Iterator[tuple[str, Any]]:
+def _messages(child: Child) -> Iterator[tuple[str, Any]]:
     """The messages of the other process until it ends."""
     with suppress(EOFError, ConnectionError):
         while True:

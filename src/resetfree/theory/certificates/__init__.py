@@ -34,8 +34,11 @@ from resetfree.theory.certificates.claims_reduction import (
     reduction_claims,
     truth,
 )
-from resetfree.theory.certificates.record import Record, age_claims, as_recorded, record_claims
+from resetfree.theory.certificates.record import FLEET, Record, age_claims, as_recorded, record_claims
 
+# Of the groups of claims, those that hold whatever the order of rounds depends on.
+OF_FLEETS = ("what the record says", "the reduction", "resets on every path", "Resets at any time")
+ORDER = "the rounds of a fleet are in an order that depends on what happened in them: a fall ends an episode sooner"
 BEYOND_FLOATS = "a side is not a finite number: multipliers, or sums and squares of them, exceed what a float can hold"
 
 
@@ -85,6 +88,9 @@ def _every_claim(run: Record) -> list[Certificate]:
         "resets by rules": lambda: by_rules(run),
     }
     for words, made in groups.items():
+        if FLEET in run.columns and words not in OF_FLEETS:
+            found.append(Certificate.not_applicable(f"claims about {words}", ORDER))
+            continue
         try:
             found += made()
         except (ArithmeticError, ValueError, ResetFreeError) as error:

@@ -4,6 +4,7 @@
 Legend: N_k the resets that happened, Resets(k) their expectation given policies and starts; DELTA as in `anytime`.
 """
 
+import dataclasses
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from resetfree.theory.certificates import anytime
 from resetfree.theory.certificates.anytime import DELTA, resets_upper
 from resetfree.theory.certificates.claims_reduction import IF_FEASIBLE, NO_UPPER, Cover, Truth, likely
 from resetfree.theory.certificates.record import (
+    FLEET,
     TOLERANCE,
     Record,
     began_with,
@@ -27,7 +29,7 @@ from resetfree.theory.certificates.record import (
     plan_ages,
     unknown_cap,
 )
-from resetfree.theory.delay import before_resets
+from resetfree.theory.delay import before_resets, falls_of_fleet
 from resetfree.theory.regret import Rounds, regret
 from resetfree.theory.reset_limits import depends_on_step, size_limit
 
@@ -53,6 +55,8 @@ def on_every_path(run: Record) -> list[Certificate]:
         return unknown_cap(run, EVERY_PATH[0])
     per_step = player.keeps_steps_apart(run.problem_again())
     claim, resets = EVERY_PATH[per_step], float(run.realised_resets[-1])
+    if FLEET in run.columns:
+        return _of_fleet(run, claim, per_step)
     if "based_on" in run.columns:
         old = np.flatnonzero(before_resets(run.columns["based_on"], run.columns["reset"]))
         if why := held_actions(run):
@@ -75,6 +79,39 @@ def on_every_path(run: Record) -> list[Certificate]:
         )
         for claim, most in zip((claim, BY_SIZES), _pathwise(run.mdp, per_step), strict=True)
     ]
+
+
+UNDER_WAY = ", and episodes under way when a fall became known, of all machines together"
+
+
+def _of_fleet(run: Record, claim: str, per_step: bool) -> list[Certificate]:
+    """The same of a fleet: proved in `delay.falls_of_fleet`."""
+    claim += UNDER_WAY
+    if run.mdp is None:
+        return [Certificate.not_applicable(claim, "the model is not known, and with it the number of unsafe pairs")]
+    finding = feasibility(run.mdp)
+    if not finding.holds:
+        return [Certificate.not_applicable(claim, finding.sentence)]
+    news, late = falls_of_fleet(run.columns["based_on"], run.columns["reset"])
+    unsafe, data = _pathwise(run.mdp, per_step)[0], began_with(run)
+    detail = {"unsafe": unsafe, "under_way": int(late.sum()), "news": int(news.sum())}
+    most, resets = float(unsafe + late.sum()), float(run.realised_resets[-1])
+    status: Status = "tuned" if data else "proved"
+    return [beside(Certificate(claim, resets, most, 0.0, detail=detail, status=status, why=data), most=float(len(run)))]
+
+
+def in_order_of_begin(run: Record) -> Record:
+    """A fleet's rounds in the order in which their episodes began, up to the first one that was not over.
+
+    Which episode is over next depends on what happens in it: a fall ends it. In the order in which they begin, what
+    happens in an episode has the expectation of its policy given all episodes before it.
+    """
+    if FLEET not in run.columns:
+        return run
+    number = run.columns["number"]
+    order = np.argsort(number)
+    order = order[: int((number[order] == np.arange(1, len(number) + 1)).cumprod().sum())]
+    return dataclasses.replace(run, columns={name: column[order] for name, column in run.columns.items()})  # type: ignore[type-var]
 
 
 def _pathwise(mdp: FiniteMDP, per_step: bool) -> tuple[int, int]:
@@ -180,6 +217,9 @@ def expected_on_paths(run: Record, claim: str, left: float) -> Certificate | Non
 
 def anytime_resets(run: Record) -> list[Certificate]:
     """Resets between two bounds that need nothing but the number of resets, after every round at once."""
+    run = in_order_of_begin(run)
+    if not len(run):
+        return [Certificate.not_applicable("Resets at any time", "the first episode is not over")]
     k, n = np.arange(1, len(run) + 1), run.realised_resets
     lower, upper = anytime.resets_interval(n, k)
     why = f"with probability at least {1 - anytime.DELTA:g} after every round at once; no assumption is needed"

@@ -103,12 +103,15 @@ def record_claims(run: Record) -> list[Certificate]:
         found.append(count_rounds(STARTS, ~good))
     elif run.continuum is not None:
         found.append(count_rounds(STARTS, ~inside_continuum(c["s1"], run.continuum)))
-    ends = c["next_start"]
+    ends, last = c["next_start"], rounds_before(c)
     if c["s1"].dtype == object:
-        breaks = np.array([k > 0 and not np.array_equal(c["s1"][k], ends[k - 1]) for k in range(n)], dtype=np.bool_)
+        breaks = np.array([not np.array_equal(s, ends[j]) for s, j in zip(c["s1"], last, strict=True)], dtype=np.bool_)
     else:
-        breaks = np.append(False, c["s1"][1:] != ends[:-1])[:n]
-    put = [one.k for one in run.interventions if one.k < n]  # before these rounds an operator moved the agent
+        breaks = c["s1"] != ends[last]
+    breaks[last < 0] = False
+    put: Any = [one.k for one in run.interventions if one.k < n]  # before these rounds an operator moved the agent
+    if FLEET in c:
+        put = (c["operator"] > 0) & run.spec["persistent"]
     breaks[put] = False
     found.append(
         count_rounds("every episode starts where the one before left the agent (rounds in which it does not)", breaks)
@@ -142,6 +145,24 @@ def count_rounds(claim: str, wrong: Any) -> Certificate:
     return Certificate(claim, len(rounds), 0.0, 0.0, "==", witness=where, status="checked")
 
 
+FLEET = "machine"  # a column of fleets: which machine it was
+
+
+def rounds_before(columns: dict[str, NDArray[Any]]) -> NDArray[np.int64]:
+    """[K] the round, from 0, in which the machine of each round acted last; -1 for none.
+
+    >>> rounds_before({"k": np.arange(1, 5), "machine": np.array([1, 2, 2, 1])}).tolist()
+    [-1, -1, 1, 0]
+    """
+    n = len(columns["k"])
+    if FLEET not in columns:
+        return np.arange(n) - 1
+    last, found = dict[int, int](), np.empty(n, dtype=np.int64)
+    for k, machine in enumerate(columns[FLEET].tolist()):
+        found[k], last[machine] = last.get(machine, -1), k
+    return found
+
+
 NOWHERE = -1  # the whole number that stands for an end where a reset must be performed first
 
 
@@ -159,6 +180,8 @@ def plan_ages(run: Record) -> PlanAges | None:
         own = np.array([np.array_equal(starts[j], s) for j, s in zip(on, c["s1"], strict=True)], dtype=np.bool_)
     else:
         own = starts[on] == c["s1"]
+    if FLEET in c:  # each plan is made for the start that it is played from
+        own = np.ones(len(on), dtype=np.bool_)
     return PlanAges(on, late, starts, own)
 
 
@@ -196,11 +219,22 @@ def age_claims(run: Record) -> list[Certificate]:
     """That plans rest on the past and on every reset: what a game with delay promises; none for other runs."""
     if "based_on" not in run.columns:
         return []
+    if FLEET in run.columns:
+        return _fleet_claims(run.columns)
     on, reset = run.columns["based_on"], run.columns["reset"]
     wrong = (on < np.maximum.accumulate(np.append(0, on))[:-1]) | (on > np.arange(len(on)))
     past = "every plan rests on rounds that were over, and none is older than the one before (rounds in which it is)"
     rests = "after every reset the plan rests on it (rounds in which it does not)"
     return [count_rounds(past, wrong), count_rounds(rests, before_resets(on, reset))]
+
+
+def _fleet_claims(columns: dict[str, NDArray[Any]]) -> list[Certificate]:
+    """That plans of a fleet rest on all that was known, and that each machine plays one episode at a time."""
+    began, ended, on, last = columns["began"], columns["ended"], columns["based_on"], rounds_before(columns)
+    rests = "every plan rests on all rounds that were over when its episode began (rounds in which it does not)"
+    alone = "every machine began after its episode before was over (rounds in which it did not)"
+    early = (last >= 0) & (began < ended[last])
+    return [count_rounds(rests, on != np.searchsorted(ended, began, side="right")), count_rounds(alone, early)]
 
 
 ROLES: tuple[Literal["primal"], Literal["dual"]] = ("primal", "dual")

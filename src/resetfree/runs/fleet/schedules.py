@@ -1,0 +1,117 @@
+"""Two more schedules of fleets: with people who perform the resets, in real time; and of rounds that are on record.
+
+In real time a machine is over with its episode when it says so, and people are waited for: time is in seconds.
+"""
+
+import time
+from collections.abc import Sequence
+from math import inf
+from typing import Any, NamedTuple
+
+from resetfree.core.errors import InvalidInput
+from resetfree.game.contract import DualPlayer, PrimalPlayer
+from resetfree.game.fleet import Fleet, FleetGame, UnderWay
+from resetfree.game.loop import Game
+from resetfree.runs.file.recorded import RecordedRound
+from resetfree.runs.fleet.crews import Hosts
+
+
+class WithPeople(Fleet):
+    """The schedule of a fleet in real time.  before: seconds of earlier sessions."""
+
+    def start_clock(self, before: float) -> None:
+        """Begin."""
+        self._zero = time.monotonic() - before
+        self._busy: dict[int, tuple[int, float]] = {}  # by machine: its operator, and since when
+
+    def _now(self) -> float:
+        return time.monotonic() - self._zero
+
+    def before(self, primal: PrimalPlayer[Any], dual: DualPlayer[Any], game: Game) -> None:
+        """Have machines reset and begin, until an episode is over."""
+        assert isinstance(game, FleetGame)
+        crew = self.crew
+        assert isinstance(crew, Hosts)
+        self._plans.clear()
+        while True:
+            game.now = self._now()
+            self._help(game)
+            self._begin(primal, dual, game)
+            machine, found = crew.next_one()
+            game.now, one = self._now(), game.machines[machine - 1]
+            if machine in self._busy:
+                who, since = self._busy.pop(machine)
+                game.busy[who] += game.now - since
+                game.free[who] = 0.0
+                one.start, one.waits, one.ready = found, found is None, game.now
+            elif found is None and self._problem.persistent:
+                game.lose(machine)
+            elif found is None:
+                crew.begin(machine, game.under_way[machine], self._chance(game, machine, again=True))
+            else:
+                self._results[machine] = found
+                game.last = machine, game.under_way.pop(machine)
+                game.s1 = game.last[1].start
+                return
+
+    def _help(self, game: FleetGame) -> None:
+        """See `Fleet`; also before the first episodes."""
+        for i, one in enumerate(game.machines, 1):
+            if one.start is None and not one.waits and i not in game.under_way and i not in self._busy:
+                one.waits = True
+        waiting = [(-one.pay, one.ready, i) for i, one in enumerate(game.machines, 1) if one.waits]
+        for who, free in enumerate(game.free):
+            if free > 0.0 or not waiting:
+                continue
+            waiting.remove(first := min(waiting))
+            machine, one = first[2], game.machines[first[2] - 1]
+            self._busy[machine], game.free[who] = (who, game.now), 1.0
+            one.waits, one.waited, one.operator = False, game.now - one.ready, who + 1
+            one.ready = inf  # until it is performed
+            words = f"episode {one.begun} of machine {machine} ended in a reset state" if one.begun else "it begins"
+            self.crew.begin_reset(machine, game.chance(machine, 1).random(), one.why, words, who)  # type: ignore[attr-defined]
+
+    def _take(self, game: FleetGame, machine: int) -> None:
+        """Its end is heard of later."""
+
+
+class Recorded(NamedTuple):
+    """A round of a fleet on record."""
+
+    round: RecordedRound
+    machine: int
+    number: int
+    began: float
+    ended: float
+    waited: float
+    operator: int
+
+
+class RecordedFleet(Fleet):
+    """The schedule of rounds on record, from the one after the checkpoint on: their plans are made again."""
+
+    def replays(self, game: FleetGame, rounds: Sequence[Recorded]) -> None:
+        """Say which rounds they are."""
+        self._rows, self._first, self._begun = rounds, game.k, game.begun
+        self._made: dict[int, UnderWay] = {one.number: one for one in game.under_way.values()}  # by number
+
+    def before(self, primal: PrimalPlayer[Any], dual: DualPlayer[Any], game: Game) -> None:
+        """Make the plans that rest on the present states, and take the next round."""
+        assert isinstance(game, FleetGame)
+        self._plans.clear()
+        for row in self._rows[game.k - self._first :]:
+            if row.round.based_on == game.k:
+                held, tries = self._planned(primal, dual, game, row.round.s1)
+                rest = row.began, row.waited, row.operator
+                self._made[row.number] = UnderWay(row.number, row.round.s1, *rest, held, tries)
+        row = self._rows[game.k - self._first]
+        if row.number not in self._made:
+            raise InvalidInput(f"round {row.round.k} rests on a round that was over before the checkpoint")
+        machine = game.machines[row.machine - 1]
+        machine.begun += row.number > self._begun
+        machine.waits = False
+        game.begun, game.now = max(game.begun, row.number), row.ended
+        game.under_way.pop(row.machine, None)
+        game.last = row.machine, self._made.pop(row.number)
+        game.s1 = row.round.s1
+        self._results[row.machine] = row.round.episode

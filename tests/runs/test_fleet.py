@@ -1,0 +1,212 @@
+"""Fleets: the schedule, where machines are, operators as a queue, and what kills of any process lose."""
+
+import dataclasses
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from tests.killing import rounds_of
+
+import resetfree as rf
+from resetfree.game.fleet import Fleet, FleetGame, HereCrew
+from resetfree.problems.registry import find_world
+from resetfree.runs.fleet.table import fleet_table
+from resetfree.runs.request import Who
+from resetfree.runs.resuming import whole_run
+from resetfree.runs.setup import prepare
+
+GRID: dict[str, Any] = {"episodes": 150, "operators": 2, "reset_time": 7, "seed": 3}
+QUICK: dict[str, Any] = {
+    "primal": "model-search", "dual": "constant-penalty", "feedback": "realised", "seed": 1,
+    "settings": {"primal": {"population": 6, "rounds": 1, "planning": 10}, "dual": {"C": 3.0}},
+}  # fmt: skip
+POLE: dict[str, Any] = {**QUICK, "settings": {**QUICK["settings"], "problem": {"horizon": 10}}}
+WORDS = ["--primal", "model-search", "--dual", "constant-penalty", "--feedback", "realised"]
+for one in ("problem.horizon=10", "population=6", "rounds=1", "planning=10", "C=3"):
+    WORDS += ["--set", one]
+
+
+def same(one: rf.Run, other: rf.Run) -> bool:
+    """Whether two runs have the same rounds."""
+    return one.columns.keys() == other.columns.keys() and all(
+        np.array_equal(one.columns[name], other.columns[name], equal_nan=one.columns[name].dtype.kind == "f")
+        for name in one.columns
+    )
+
+
+def fleet(*words: object) -> "subprocess.Popen[bytes]":
+    """The command, in a process of its own."""
+    command = [sys.executable, "-m", "resetfree.show.cli", "fleet", *map(str, words)]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+
+def test_one_machine_rests_on_every_round_and_many_on_all_that_were_over() -> None:
+    """No claim about the record is refuted, and each machine plays."""
+    alone, many = rf.learn_fleet("grid-v0", n=1, **GRID), rf.learn_fleet(["grid-v0"] * 5, **GRID)
+    assert alone.plan_ages.tolist() == [0] * 150
+    assert sorted(set(many.columns["machine"])) == [1, 2, 3, 4, 5]
+    assert many.columns["ended"][-1] < 0.3 * alone.columns["ended"][-1]
+    for run in (alone, many):
+        assert not [c for c in run.certificates() if c.refuted]
+        (bound,) = [c for c in run.certificates() if "of all machines together" in c.claim]
+        assert bound.status == "proved"
+
+
+def test_it_does_not_matter_where_finite_machines_are() -> None:
+    """Threads, other processes and this one play the same rounds."""
+    here = rf.learn_fleet("grid-v0", n=4, **GRID)
+    for where in ("threads", "processes"):
+        assert same(here, rf.learn_fleet("grid-v0", n=4, where=where, **GRID))
+
+
+def test_a_killed_machine_process_loses_nothing(tmp_path: Path) -> None:
+    """The episode under way is begun again: with the same result where states can be put back."""
+    path, killed = tmp_path / "fleet.rfrun", []
+
+    def kill(game: Any, this: rf.Round) -> None:
+        children = multiprocessing.active_children()
+        if this.k in (10, 40) and children:
+            killed.append(children[0].pid)
+            os.kill(children[0].pid or 0, signal.SIGKILL)
+
+    run = rf.learn_fleet("grid-v0", n=3, where="processes", path=path, progress=kill, **GRID)
+    assert len(killed) == 2
+    assert [one.restart for one in run.notes] == ["ended"] * len(run.notes) != []
+    assert same(run, rf.learn_fleet("grid-v0", n=3, **GRID))
+
+
+def test_a_killed_process_of_machines_with_a_state_costs_a_reset_of_each() -> None:
+    """Their state is gone with the process: they are reset first, as after any interruption."""
+
+    def kill(game: Any, this: rf.Round) -> None:
+        if this.k == 6:
+            for child in multiprocessing.active_children():
+                os.kill(child.pid or 0, signal.SIGKILL)
+
+    run = rf.learn_fleet("CartPole-v1", n=2, episodes=12, where="processes", progress=kill, **POLE)
+    assert len(run) == 12
+    assert "resume" in [one.why for one in run.interventions]
+    assert not [c for c in run.certificates() if c.refuted]
+
+
+@pytest.mark.parametrize(("problem", "words"), [("grid-v0", []), ("CartPole-v1", WORDS)])
+def test_a_killed_command_is_resumed(tmp_path: Path, problem: str, words: list[str]) -> None:
+    """What was committed stays; a finite fleet plays the very rounds of one that was never killed."""
+    path, episodes = tmp_path / "killed.rfrun", 2000 if problem == "grid-v0" else 60
+    usual = ["--machines", 4, "--operators", 2, "--reset-time", 7, "--episodes", episodes, "--out", path]
+    with fleet(problem, *usual, *words) as first:
+        while first.poll() is None and rounds_of(path) < 1:
+            time.sleep(0.02)
+        first.kill()
+    before = rf.load(path)
+    assert 0 < len(before) < episodes
+    with fleet(problem, "--resume", "--out", path) as again:
+        _, said = again.communicate()
+    assert again.returncode == 0, said
+    run = rf.load(path)
+    assert len(run) == episodes
+    for name in ("machine", "reward", "reset", "ended"):
+        assert np.array_equal(run.columns[name][: len(before)], before.columns[name])
+    assert not [c for c in run.certificates() if c.refuted]
+    if problem == "grid-v0":
+        whole = rf.learn_fleet(problem, n=4, operators=2, reset_time=7, episodes=episodes)
+        assert same(run, whole)
+
+
+def test_people_are_a_queue_in_real_time(tmp_path: Path) -> None:
+    """Each reset is performed by one of them; one who leaves ends the run, which goes on from its file."""
+    asked: list[str] = []
+
+    def person(request: Any) -> str:
+        asked.append(request.problem)
+        if len(asked) == 6:
+            raise rf.InvalidInput("The page of the operator was closed.")
+        time.sleep(0.01)
+        return "stood up"
+
+    def two() -> list[rf.OperatorReset]:
+        return [rf.OperatorReset(by=person, who=name) for name in ("day", "night")]
+
+    path = tmp_path / "people.rfrun"
+    how: dict[str, Any] = {"episodes": 20, "path": path, **POLE}
+    machines = [gymnasium.make("CartPole-v1") for _ in range(3)]
+    with pytest.raises(rf.InvalidInput, match="page of the operator"):
+        rf.learn_fleet(machines, operators=two(), **how)
+    begun = len(rf.load(path))
+    run = rf.learn_fleet([gymnasium.make("CartPole-v1") for _ in range(3)], operators=two(), resume=True, **how)
+    assert len(run) == 20 > begun
+    assert {one.who for one in run.interventions} == {"day", "night"}
+    assert {"machine 1", "machine 2", "machine 3"} == {one.split(", ")[1] for one in asked}
+    assert not [c for c in run.certificates() if c.refuted]
+
+
+def test_the_machine_that_earns_most_is_helped_first_then_the_one_that_waited_longest() -> None:
+    """One operator, three machines that wait."""
+    world = find_world("grid-v0")
+    setup = prepare(world, Who(), episodes=10, seed=0)
+    game = FleetGame.of(setup.game, world.problem, 0, 3, 1)
+    for machine, (pay, since) in zip(game.machines, [(0.2, 0.0), (0.5, 3.0), (0.5, 2.0)], strict=True):
+        machine.waits, machine.pay, machine.ready = True, pay, since
+    game.now, order = 5.0, []
+    schedule = Fleet(world.problem, HereCrew([world.problem]), episodes=10, reset_time=4.0)
+    for _ in range(3):
+        before = [machine.waits for machine in game.machines]
+        schedule._help(game)
+        order += [i for i, machine in enumerate(game.machines) if before[i] and not machine.waits]
+        game.now += 4.0
+    assert order == [2, 1, 0]
+    assert [machine.waited for machine in game.machines] == [13.0, 6.0, 3.0]
+
+
+def test_a_pair_that_fell_is_tried_again_by_no_episode_that_begins_later() -> None:
+    """What fell while no other trial of it was under way never falls again, on any machine."""
+    run = rf.learn_fleet("grid-v0", "support-elimination", n=8, episodes=400, seed=2)
+    moves, fell = rf.transitions(run), dict[tuple[int, int], int]()
+    for i in np.flatnonzero(moves["reset"]):
+        pair, k = (int(moves["state"][i]), int(moves["action"][i])), int(moves["round"][i])
+        assert run.columns["based_on"][k - 1] < fell.setdefault(pair, k)
+    assert fell
+
+
+def test_time_adds_up_in_the_table() -> None:
+    """Acting, waiting, standing and being reset are all of a machine's time."""
+    run = rf.learn_fleet("grid-v0", n=4, risk=0.0, **GRID)
+    found = fleet_table(run)
+    assert found is not None
+    for one in found["machines"]:
+        helped = 7 * int((run.columns["operator"][run.columns["machine"] == one["machine"]] > 0).sum())
+        assert one["acted"] + one["waited"] + one["stood"] + helped == pytest.approx(found["time"])
+    assert sum(one["resets"] for one in found["operators"]) <= run.realised_resets[-1]
+
+
+@pytest.mark.parametrize(
+    ("machines", "how", "sentence"),
+    [
+        (["grid-v0", "pits-v0"], {}, "of one kind"),
+        (["grid-v0"] * 3, {"n": 2}, "fleet of as many"),
+        ("grid-v0", {"n": 0}, "'machines' of a fleet"),
+        ("grid-v0", {"delay": 2}, "for one machine"),
+        ("grid-v0", {"where": "moon"}, "'where' of a fleet"),
+        ("grid-v0", {"operators": []}, "'operators' of a fleet"),
+    ],
+)
+def test_other_fleets_are_refused(machines: Any, how: dict[str, Any], sentence: str) -> None:
+    """One sentence for each."""
+    with pytest.raises(rf.InvalidInput, match=sentence):
+        rf.learn_fleet(machines, episodes=5, **how)
+
+
+def test_a_finite_fleet_is_played_again_from_its_seed(tmp_path: Path) -> None:
+    """Bit for bit, with its checkpoint; an edited round is found."""
+    run = rf.learn_fleet("grid-v0", n=4, path=(path := tmp_path / "again.rfrun"), **GRID)
+    assert [c.holds for c in whole_run(rf.load(path)) if c.applies] == [True, True, True]
+    edited = dataclasses.replace(rf.load(path), columns={**run.columns, "began": run.columns["began"] + 1.0})
+    assert not all(c.holds for c in whole_run(edited) if c.applies)
