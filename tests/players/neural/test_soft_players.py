@@ -133,3 +133,20 @@ def test_steps_are_the_same_however_they_are_grouped_and_each_has_noise_of_its_o
     for a, b in zip(jax.tree.leaves(once), jax.tree.leaves(twice), strict=True):
         np.testing.assert_array_equal(a, b)
     assert not np.array_equal(other["actor"][0][0], once["actor"][0][0])
+
+
+def test_the_predicted_reward_is_by_the_smaller_of_two_whole_critics() -> None:
+    """At 0.1 the first says 20 - 1, the second 1 + 50 x 0.1; the first with the second's weights would say 20 - 6."""
+    player = small(SAC, gradient_steps=1, reward_scale=40.0)
+    state = player.init(Target(), 9, 0)
+    for k in range(6):
+        state = feed(player, state, episode(False), k)
+    assert state.gradient_steps
+    slopes, signs, ends = np.zeros((2, 3, 1)), np.array([-1.0, 1.0]).reshape(2, 1, 1), np.array([20.0, 0.0])
+    slopes[1, 0] = 50.0
+    state.tree["critics"] = ((slopes, np.ones((2, 1, 1))), (signs, ends.reshape(2, 1, 1)))
+    plan = player.plan(state, np.array([0.1, 0.0]), 0.0)
+    assert plan.v_r == pytest.approx((1.0 - player.gamma) * 6.0 / 40.0 * state.horizon)
+    state.tree["critics"] = ((slopes, np.ones((2, 1, 1))), (signs, (ends - [0.0, -50.0]).reshape(2, 1, 1)))
+    plan = player.plan(state, np.array([0.1, 0.0]), 0.0)
+    assert plan.v_r == pytest.approx((1.0 - player.gamma) * 19.0 / 40.0 * state.horizon)

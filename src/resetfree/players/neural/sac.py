@@ -222,7 +222,7 @@ class SAC(NeuralPlayer):
             return Plan(no_policy(state.box, len(s)), state.horizon / 2.0, 0.5)
         tree = state.tree
         policy = policy_of(tree["actor"], None, state.box)
-        pair = np.concatenate([s, np.tanh(policy.outputs(s)[0])])
+        pair = np.concatenate([s, np.tanh(policy.outputs(s)[0])])[None]  # a batch of one: critics are stacked
         value = float(forward(tree["critics"], pair, rectified).min())
         v_c = float(np.clip(forward(tree["costs"], pair, rectified).max(), 0.0, 1.0)) if self.costs else state.falls()
         return Plan(policy, self.earnings(state, value), v_c)
