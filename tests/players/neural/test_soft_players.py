@@ -11,8 +11,16 @@ from tests.players.neural.small_networks import Target, episode, feed, small
 from resetfree.game.replay_buffer import empty_buffer
 from resetfree.players.dual.one_multiplier import ConstantPenalty
 from resetfree.players.neural.networks import Minibatch, forward, rectified, replayed
-from resetfree.players.neural.sac import SAC, TOGETHER, Learning, improve, squashed_log, target, td_targets
-from resetfree.players.neural.sac_lagrangian import SACLagrangian
+from resetfree.players.neural.sac import (
+    SAC,
+    TOGETHER,
+    Learning,
+    SACLagrangian,
+    improve,
+    squashed_log,
+    target,
+    td_targets,
+)
 from resetfree.players.testing.trial_problems import PUSH, Plane, played
 from resetfree.problems.stepping import Step
 

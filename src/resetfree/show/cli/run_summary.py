@@ -20,8 +20,7 @@ from resetfree.core.errors import AssumptionViolated, NotCertifiable, ResetFreeE
 from resetfree.core.readable import counted, duration, number
 from resetfree.game.capabilities import PlansAhead
 from resetfree.problems.registry import PROBLEMS, full_name
-from resetfree.runs.display import own_rewards
-from resetfree.runs.foresight import Foresight
+from resetfree.runs.display import Foresight, own_rewards
 from resetfree.runs.result import Run
 from resetfree.show.cli.common import show_next
 from resetfree.show.cli.progress import Tally, slower
