@@ -15,7 +15,7 @@ import resetfree as rf
 from resetfree.core.state import load, replay
 from resetfree.game.replay_buffer import empty_buffer
 from resetfree.players.dual.one_multiplier import ConstantPenalty
-from resetfree.players.neural import network_search as word
+from resetfree.players.neural import neural_search as word
 from resetfree.players.neural.actor_critic import (
     DISCOUNT,
     FALL_DISCOUNT,
