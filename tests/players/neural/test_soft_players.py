@@ -141,12 +141,10 @@ def test_the_predicted_reward_is_by_the_smaller_of_two_whole_critics() -> None:
     state = player.init(Target(), 9, 0)
     for k in range(6):
         state = feed(player, state, episode(False), k)
-    assert state.gradient_steps
-    slopes, signs, ends = np.zeros((2, 3, 1)), np.array([-1.0, 1.0]).reshape(2, 1, 1), np.array([20.0, 0.0])
-    slopes[1, 0] = 50.0
-    state.tree["critics"] = ((slopes, np.ones((2, 1, 1))), (signs, ends.reshape(2, 1, 1)))
-    plan = player.plan(state, np.array([0.1, 0.0]), 0.0)
-    assert plan.v_r == pytest.approx((1.0 - player.gamma) * 6.0 / 40.0 * state.horizon)
-    state.tree["critics"] = ((slopes, np.ones((2, 1, 1))), (signs, (ends - [0.0, -50.0]).reshape(2, 1, 1)))
-    plan = player.plan(state, np.array([0.1, 0.0]), 0.0)
-    assert plan.v_r == pytest.approx((1.0 - player.gamma) * 19.0 / 40.0 * state.horizon)
+    slopes, signs = np.zeros((2, 3, 1)), np.array([-1.0, 1.0]).reshape(2, 1, 1)
+    slopes[1, 0], same = 50.0, (np.ones((2, 1, 1)), np.zeros((2, 1, 1)))
+    for ends, smaller in (((20.0, 0.0), 6.0), ((20.0, 50.0), 19.0)):
+        layers = ((slopes, np.ones((2, 1, 1))), same, (signs, np.array(ends).reshape(2, 1, 1)))
+        state.keep({**state.tree, "critics": layers}, 1, player.name)
+        v_r = player.plan(state, np.array([0.1, 0.0]), 0.0).v_r
+        assert v_r == pytest.approx((1.0 - player.gamma) * smaller / 40.0 * state.horizon)
