@@ -1,4 +1,4 @@
-"""Two more schedules of fleets: with people who perform the resets, in real time; of rounds on record; and what resumes them.
+"""Two more schedules of fleets: with people who perform the resets, in real time, and of rounds on record.
 
 In real time a machine is over with its episode when it says so, and people are waited for: time is in seconds.
 """
