@@ -82,7 +82,7 @@ def test_what_a_section_prints_works(section: str, package: Path, tmp_path: Path
 def test_what_a_package_adds_can_be_used_in_python_and_is_remembered(package: Path, tmp_path: Path) -> None:
     code = """
 import resetfree as rf
-from resetfree.runs.trusted_options import trusted_options
+from resetfree.runs.recall import trusted_options
 run = rf.learn("ring-v0", "curious", "haggler", episodes=30, path="a.rfrun", settings={"dual": {"step": 0.2}})
 again = rf.load("a.rfrun")  # an installed problem is made again by itself
 assert again.regret.tolist() == run.regret.tolist()

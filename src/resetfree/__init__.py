@@ -24,13 +24,12 @@ from resetfree.problems.operators import OperatorReset
 from resetfree.problems.paced import Deadlines
 from resetfree.problems.registry import make, problems
 from resetfree.problems.remote.remote_machine import from_machine
-from resetfree.runs.callbacks import EvaluateEvery, LogEvery, StopWhen
 from resetfree.runs.data.all_transitions import transitions
 from resetfree.runs.fleet.learning import learn_fleet
 from resetfree.runs.learn import Stopped, learn, load
 from resetfree.runs.live.learner_location import RayLearner
 from resetfree.runs.result import Run
-from resetfree.runs.session import Session
+from resetfree.runs.session import EvaluateEvery, LogEvery, Session, StopWhen
 from resetfree.runs.tracking import ToMlflow, ToTensorBoard, ToWandb
 from resetfree.theory.assumptions import check, close
 from resetfree.theory.oracle import solve

@@ -201,6 +201,7 @@ def test_a_sweep_file_may_name_a_class(tmp_path: Path) -> None:
 @pytest.mark.parametrize("former", MOVED)
 def test_former_addresses_go_on_working(former: str) -> None:
     names = {"webhook": "Webhook", "mail": "Mail", "ntfy": "Ntfy", "factors": "Factor", "auto": "choose"}
+    names |= {"callbacks": "StopWhen", "recording": "ToMlflow"}
     name = names[former.rpartition(".")[2]]
     found = imported(f"{former}:{name}", "A class")
     assert found is getattr(importlib.import_module(MOVED[former]), name)

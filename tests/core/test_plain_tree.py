@@ -14,9 +14,9 @@ from hypothesis.extra import numpy as arrays
 
 import resetfree as rf
 from resetfree.core.plain_tree import HEAD, MAGIC, by_name, decode, encode, plan_digest
-from resetfree.players.model_based.linear_scores import LinearScores
+from resetfree.players.model_based.model_search import LinearScores
+from resetfree.players.neural.actor_critic import first_actor, skip_policy
 from resetfree.players.neural.networks import policy_of, uniform_layers
-from resetfree.players.neural.skip_policy import first_actor, skip_policy
 from resetfree.problems.contract import ChoicePolicy, Modal
 from resetfree.problems.features import Features
 from resetfree.problems.features.scaling import Scaling

@@ -12,7 +12,7 @@ import resetfree as rf
 from resetfree.game.delayed import Delay, Delayed, HeldPlan, RecordedDelays, begin_delayed, play_delayed, start_for_plan
 from resetfree.game.loop import begin, play
 from resetfree.players import make_player
-from resetfree.players.model_based.linear_scores import LinearScores
+from resetfree.players.model_based.model_search import LinearScores
 from resetfree.players.testing import trial_problems as trial
 
 BOX = "model-search, box"

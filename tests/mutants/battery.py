@@ -30,7 +30,7 @@ from resetfree.players.tabular.references import BestResponse
 from resetfree.players.tabular.ucbvi import UCBVI
 from resetfree.problems.finite.safety import SafeSets
 from resetfree.runs.file import runfile
-from resetfree.runs.replay_whole import whole_run
+from resetfree.runs.resuming import whole_run
 from resetfree.theory import theorems
 from resetfree.theory.certificates import OPTIMISM, certify, claims_dual
 

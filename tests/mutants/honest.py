@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import resetfree as rf
-from resetfree.runs.replay_whole import whole_run
+from resetfree.runs.resuming import whole_run
 from resetfree.theory.assumptions.linearity import nearest_linear
 from resetfree.theory.certificates import certify
 from resetfree.theory.regret import exact_rounds

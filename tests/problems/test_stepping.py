@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 import resetfree as rf
-from resetfree.players.model_based.linear_scores import LinearScores
+from resetfree.players.model_based.model_search import LinearScores
 from resetfree.problems.action_spaces import ActionSpace
 from resetfree.problems.finite.tabular_policy import LazyPolicy, TabularPolicy, as_policy
 from resetfree.problems.stepping import FunctionPolicy, Step, SteppedProblem, playable

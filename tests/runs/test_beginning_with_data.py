@@ -13,8 +13,8 @@ import resetfree as rf
 from resetfree.game.capabilities import LearnsFromEpisodes
 from resetfree.players import discover
 from resetfree.problems.formula import TanhChoice
-from resetfree.runs.data.dataset_loading import gather
-from resetfree.runs.replay_whole import whole_run
+from resetfree.runs.dataset_loading import gather
+from resetfree.runs.resuming import whole_run
 from resetfree.show.cli import main
 
 ABLE = [name for name, cls in discover("primal").items() if isinstance(cls, LearnsFromEpisodes)]

@@ -13,7 +13,7 @@ import resetfree as rf
 from resetfree.game.contract import depends_on_length
 from resetfree.players import discover, make_player
 from resetfree.runs.file.ledger import read, read_spec_of
-from resetfree.runs.replay_whole import whole_run
+from resetfree.runs.resuming import whole_run
 from resetfree.show.cli import main
 from resetfree.show.studio.files import RunFolder
 from resetfree.show.studio.following import Following

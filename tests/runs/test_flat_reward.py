@@ -8,7 +8,7 @@ import pytest
 from gymnasium import spaces
 
 import resetfree as rf
-from resetfree.runs.flat_reward import FlatReward
+from resetfree.runs.stuck import FlatReward
 
 
 class Lamp(gymnasium.Env[Any, Any]):

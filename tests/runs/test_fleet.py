@@ -19,8 +19,8 @@ import resetfree as rf
 from resetfree.game.fleet import Fleet, FleetGame, HereCrew
 from resetfree.problems.registry import find_world
 from resetfree.runs.fleet.table import fleet_table
-from resetfree.runs.replay_whole import whole_run
 from resetfree.runs.request import Who
+from resetfree.runs.resuming import whole_run
 from resetfree.runs.setup import prepare
 
 GRID: dict[str, Any] = {"episodes": 150, "operators": 2, "reset_time": 7, "seed": 3}

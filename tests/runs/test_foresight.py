@@ -11,7 +11,7 @@ import resetfree as rf
 from resetfree.game.contract import Prediction
 from resetfree.players import discover
 from resetfree.players.tabular.references import BestResponse
-from resetfree.runs.foresight import MEANT, foresight
+from resetfree.runs.display import MEANT, foresight
 
 PROBLEM, EPISODES = "random-linear-v0", 300
 FREE: dict[str, Any] = {"dual": "constant-penalty", "settings": {"dual": {"C": 0.0}}, "episodes": EPISODES, "seed": 3}

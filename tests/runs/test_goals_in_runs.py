@@ -15,7 +15,7 @@ import resetfree as rf
 from resetfree.core.errors import Notice
 from resetfree.problems.operators import Answer, Request
 from resetfree.runs.file.recorded import COLUMNS
-from resetfree.runs.trusted_options import trusted_options
+from resetfree.runs.recall import trusted_options
 from resetfree.show.cli import main
 
 LAKE: dict[str, Any] = {"problem": {"horizon": 20, "is_slippery": False}}

@@ -14,7 +14,7 @@ from gymnasium import spaces
 import resetfree as rf
 from resetfree.core.state import pack
 from resetfree.problems.gym.flattening import NamedBox
-from resetfree.runs.data.dataset_loading import gather
+from resetfree.runs.dataset_loading import gather
 from resetfree.show.cli import main
 
 HOT = "temperature>80"

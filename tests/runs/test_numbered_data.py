@@ -11,7 +11,7 @@ from gymnasium import spaces
 
 import resetfree as rf
 from resetfree.core.errors import EnvironmentFailed
-from resetfree.runs.data.dataset_loading import gather
+from resetfree.runs.dataset_loading import gather
 from resetfree.runs.file.ledger import Ledger
 from resetfree.show.cli import main
 

@@ -16,7 +16,7 @@ from tests.runs.test_timed import DRIVER
 
 import resetfree as rf
 from resetfree.game.delayed import HeldPlan
-from resetfree.runs.replay_whole import ACTIONS, CHECKPOINT, ROUNDS, SPEC, whole_run
+from resetfree.runs.resuming import ACTIONS, CHECKPOINT, ROUNDS, SPEC, whole_run
 
 PLACES: dict[str, tuple[str, dict[str, Any]]] = {
     "grid": ("grid-v0", {"primal": "support-elimination", "dual": "projected-gradient"}),

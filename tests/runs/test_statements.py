@@ -17,7 +17,7 @@ import resetfree as rf
 from resetfree.game.contract import Statement
 from resetfree.players.tabular.references import Uniform
 from resetfree.runs.file import runfile
-from resetfree.runs.replay_whole import CHECKPOINT, ROUNDS, SPEC, whole_run
+from resetfree.runs.resuming import CHECKPOINT, ROUNDS, SPEC, whole_run
 from resetfree.show.cli.certify import certify as command
 from resetfree.show.cli.progress import _stated
 from resetfree.show.cli.run_summary import show, summary

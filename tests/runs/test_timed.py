@@ -15,8 +15,7 @@ from tests.runs.kill_driver import CASES
 import resetfree as rf
 from resetfree.game.loop import Game
 from resetfree.runs.file.ledger import read
-from resetfree.runs.file.recorded import TIMING, columns_of
-from resetfree.runs.file.spec import validate
+from resetfree.runs.file.recorded import TIMING, columns_of, validate
 
 DRIVER = Path(__file__).parent / "kill_driver.py"
 DELAY: dict[str, Any] = {"primal": "ucbvi", "dual": "projected-gradient", "seed": 3}

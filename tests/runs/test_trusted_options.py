@@ -18,7 +18,7 @@ import resetfree as rf
 from resetfree.players import discover
 from resetfree.problems.features import discover as feature_maps
 from resetfree.problems.gym import DOTTED, NAMES
-from resetfree.runs.trusted_options import LARGEST, trusted_options
+from resetfree.runs.recall import LARGEST, trusted_options
 from resetfree.show.cli import main
 
 SRC = Path(rf.__file__).parent

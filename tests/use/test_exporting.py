@@ -15,7 +15,7 @@ import pytest
 
 import resetfree as rf
 from resetfree.players.linear.stored_linear import LinearValues
-from resetfree.players.model_based.linear_scores import LinearScores
+from resetfree.players.model_based.model_search import LinearScores
 from resetfree.problems.contract import ChoicePolicy
 from resetfree.problems.features import discover as feature_maps
 from resetfree.problems.features import make_features

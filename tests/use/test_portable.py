@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import resetfree as rf
-from resetfree.players.model_based.linear_scores import LinearScores
+from resetfree.players.model_based.model_search import LinearScores
+from resetfree.players.neural.actor_critic import SkipPolicy
 from resetfree.players.neural.networks import orthogonal_layers, policy_of, uniform_layers
-from resetfree.players.neural.skip_policy import SkipPolicy
 from resetfree.problems.contract import ChoicePolicy
 from resetfree.problems.finite.tabular_policy import table
 from resetfree.problems.formula import TanhPolicy, no_policy

@@ -246,6 +246,8 @@ MOVED = {  # former addresses that the docs named, and where their names are now
     },
     "resetfree.problems.factors": "resetfree.problems.knowledge",
     "resetfree.game.auto": "resetfree.game.capabilities",
+    "resetfree.runs.callbacks": "resetfree.runs.session",
+    "resetfree.runs.tracking.recording": "resetfree.runs.tracking",
 }
 
 

@@ -19,15 +19,15 @@ from resetfree.game.contract import MOST_EPISODES, DualPlayer, PrimalPlayer
 from resetfree.players import current_settings
 from resetfree.problems.blueprint import describe, model_from
 from resetfree.problems.registry import PROBLEMS, World, find_world
-from resetfree.runs.data.dataset_loading import taught_again, taught_anew
+from resetfree.runs.dataset_loading import taught_again, taught_anew
 from resetfree.runs.file.ledger import Ledger, read, read_spec_of
-from resetfree.runs.file.recorded import RecordedRound, ReplayedProblem, columns_of
+from resetfree.runs.file.recorded import RecordedRound, ReplayedProblem, columns_of, difference
 from resetfree.runs.file.runfile import Checkpoint, plain_row
-from resetfree.runs.file.spec import difference
 from resetfree.runs.fleet.plan import FleetPlan
 from resetfree.runs.fleet.resuming import go_on_as_fleet
 from resetfree.runs.live.acting import go_on, real_time, temporary_file
 from resetfree.runs.playing import REWARD, Stopped, play_at_rate, play_rounds, run_of
+from resetfree.runs.recall import classes_of, trusted_options
 from resetfree.runs.request import Options, Progress, RunRequest, What, signature_of
 from resetfree.runs.result import Run
 from resetfree.runs.resuming import (
@@ -41,9 +41,7 @@ from resetfree.runs.resuming import (
 )
 from resetfree.runs.session import OpenRun
 from resetfree.runs.setup import Setup, as_timed, prepare, rounds_of
-from resetfree.runs.statements import classes_of
 from resetfree.runs.stuck import WHEN_STUCK, Watch, requested_after
-from resetfree.runs.trusted_options import trusted_options
 
 __all__ = ["Progress", "Stopped", "fulfil", "learn", "load"]
 

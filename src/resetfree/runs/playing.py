@@ -1,21 +1,17 @@
 """The loop of a run: rounds are played, kept, watched and saved, until there are enough or something ends it."""
 
 import dataclasses
-import math
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from resetfree.core.errors import EnvironmentFailed, ResetFreeError, RunError
 from resetfree.core.interrupts import Stop, held
 from resetfree.core.state import check_structure
 from resetfree.game.contract import RequestsHelp, Round
-from resetfree.game.delayed import DelayedGame
-from resetfree.game.fleet import FleetGame
-from resetfree.game.loop import Game, reset_if_due
+from resetfree.game.loop import reset_if_due
 from resetfree.players import Role
 from resetfree.problems.registry import World
 from resetfree.runs.changed_dynamics import change_note, watch_for
@@ -23,15 +19,14 @@ from resetfree.runs.file.ledger import Ledger
 from resetfree.runs.file.newfile import STOPPED, Contents, Ending, raise_unsaved
 from resetfree.runs.file.recorded import COLUMNS, EpisodeBuffer, RecordedRound, columns_of
 from resetfree.runs.file.runfile import plain_row
-from resetfree.runs.flat_reward import note_flat
 from resetfree.runs.live.acting import RealTime, act
 from resetfree.runs.recall import TrainedPlayer
 from resetfree.runs.request import RunRequest
 from resetfree.runs.result import MOST_KEPT, Run
-from resetfree.runs.resuming import checkpoint_of, restore, start_type
+from resetfree.runs.resuming import checkpoint_of, restore, start_type, timing_of
 from resetfree.runs.session import Callbacks, OpenRun, Session
 from resetfree.runs.setup import Setup, rounds_of
-from resetfree.runs.stuck import STUCK, WHEN_STUCK, notice
+from resetfree.runs.stuck import STUCK, WHEN_STUCK, note_flat, notice
 from resetfree.theory.oracle import evaluator_of
 
 REWARD = COLUMNS.index("reward")
@@ -253,18 +248,6 @@ def _kept(ledger: Ledger) -> EpisodeBuffer | None:
     for one in ledger.played(1, ledger.last):
         kept.add(one.episode)
     return kept
-
-
-def timing_of(game: Game, this: Round) -> tuple[Any, ...]:
-    """The values for `columns.TIMING` of a round that was just played in a world that waits; none if not timed.
-
-    Of a fleet also those of `columns.FLEET`.
-    """
-    if isinstance(game, FleetGame):
-        return game.timing()
-    if not isinstance(game, DelayedGame):
-        return ()
-    return this.based_on, game.plans[this.based_on].digest, 0, math.nan
 
 
 def _discard(ledger: Ledger, shown: Path | None, error: BaseException) -> None:

@@ -1,26 +1,35 @@
 """From a run to the policy that it has learned: the player is made again, and its state is restored.
 
 A run file suffices: neither the environment nor its packages are needed, and nothing that a file names is imported.
+A file is untrusted input. `trusted_options` takes no problem option from it that names code or makes a large problem:
+the user gives those again. And `covered = true` is one edit away: both players are made again from their names and
+settings (registered ones, or those that are given), and their statements are computed again; those of the file are only
+compared with them. That the settings in the file are those that were played is checked by `--replay`.
 """
 
+import dataclasses
+import re
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core import state as states
-from resetfree.core.arguments import real
+from resetfree.core.arguments import real, shown, words
 from resetfree.core.errors import InvalidInput, ResetFreeError, RunError
 from resetfree.core.settings import expect
 from resetfree.game.capabilities import DangerMap, Decides, Decision, Exploits, MapsDanger
-from resetfree.game.contract import PrimalPlayer
-from resetfree.players import Role, discover
+from resetfree.game.contract import PrimalPlayer, Statement
+from resetfree.players import Role, discover, player_class
 from resetfree.problems.action_spaces import Box
-from resetfree.problems.blueprint import Blueprint, action_array, check_start
+from resetfree.problems.blueprint import Blueprint, action_array, check_start, describe
 from resetfree.problems.contract import ChoicePolicy, Policy, Problem, State
 from resetfree.problems.finite.tabular_policy import TabularPolicy, table
+from resetfree.problems.gym import DOTTED, of_adapter
+from resetfree.problems.registry import PROBLEMS
 from resetfree.problems.stepping import playable
 from resetfree.runs.data.dataset import read_data, taught
 from resetfree.runs.file.recorded import checked
@@ -34,10 +43,119 @@ from resetfree.runs.file.runfile import (
     reading,
     unfit,
 )
-from resetfree.runs.statements import BROKEN
-from resetfree.theory.certificates.record import Record
+from resetfree.theory.certificates.record import UNKNOWN, Record
 from resetfree.use.exporting import DeployedPolicy
 from resetfree.use.predictor import FeatureSource, sensor_from
+
+Spec: TypeAlias = dict[str, Any]
+Statements: TypeAlias = dict[str, dict[str, Any]]  # by role: constants, covered, why, most_resets; as in a spec
+ROLES: tuple[Role, Role] = ("primal", "dual")
+# What code may raise that is given untrusted settings or arrays.
+BROKEN = (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, MemoryError, RecursionError)
+
+
+def classes_of(spec: Spec, given: Mapping[Role, Any], file: Path) -> dict[Role, type]:
+    """The classes that a user gives for the players of a run file, by role; raises RunError for those of another."""
+    found: dict[Role, type] = {}
+    for role, player in given.items():
+        if player is None:
+            continue
+        name = spec[role]["name"]
+        found[role] = player if isinstance(player, type) else player_class(role, words(player, f"'{role}' of load"))
+        if getattr(found[role], "name", None) != name:
+            raise RunError(f"The run file '{file}' is of the {role} player '{name}'. Got {shown(player)} instead.")
+    return found
+
+
+def recomputed(run: Record) -> Statements:
+    """The statements of both players. One that cannot be computed is not covered, and its `why` begins with UNKNOWN."""
+    try:
+        problem = run.problem_again()
+    except (ResetFreeError, *BROKEN) as error:
+        return unknown(str(error))
+    return {role: _plain(_statement(run, role, problem)) for role in ROLES}
+
+
+def unknown(why: str) -> Statements:
+    """The statements of players that cannot be made again: nothing is covered."""
+    return {role: _plain(Statement({}, False, UNKNOWN + why)) for role in ROLES}
+
+
+def _statement(run: Record, role: Role, problem: Problem) -> Statement:
+    try:
+        said: Statement = run.player_again(role).statement(problem, run.spec["episodes"])
+        return said
+    except (ResetFreeError, *BROKEN) as error:
+        return Statement({}, False, UNKNOWN + str(error))
+
+
+def _plain(said: Statement) -> dict[str, Any]:
+    result: dict[str, Any] = describe(dataclasses.asdict(said))
+    return result
+
+
+LARGEST = 2**28  # `Size.work` of what is made and solved within seconds and a gigabyte
+WHOLE = 10**6  # the largest integer among the options of an environment or a factory
+WORD = re.compile(r"[\w +-]*")  # text that is safe for foreign code: no module, no path
+
+
+def trusted_options(
+    spec: Mapping[str, Any], given: Mapping[str, Any] | None = None, path: Path | None = None
+) -> dict[str, Any]:
+    """The options of a file's problem, overridden by those that are given now.
+
+    Raises InvalidInput if an option that is not given again names code, or makes the problem large.
+
+    >>> trusted_options({"problem": "gym:CartPole-v1", "problem_options": {"horizon": 50, "reset_when": "terminated"}})
+    {'horizon': 50, 'reset_when': 'terminated'}
+    >>> trusted_options({"problem": "gym:CartPole-v1", "problem_options": {"reset_when": "mine:fell"}})
+    Traceback (most recent call last):
+    resetfree.core.errors.InvalidInput: The run names code for 'reset_when'. Nothing is run because a file names it:
+    give it again with --set reset_when=mine:fell.
+    """
+    problem, given = spec["problem"], given or {}
+    from_file = {key: value for key, value in spec["problem_options"].items() if key not in given}
+    for key, value in from_file.items():
+        again = f"give it again with --set {key}={shlex.quote(str(value))}."
+        if names_code(problem, key, value):
+            raise InvalidInput(f"{named(path)} names code for '{key}'. Nothing is run because a file names it: {again}")
+        if problem not in PROBLEMS.own and _too_large(value):
+            raise InvalidInput(f"{named(path)} requests '{key}' = {value}, which is large: {again}")
+    options, known = {**spec["problem_options"], **given}, PROBLEMS.get(problem)
+    counts = {key: value for key, value in from_file.items() if key != "seed" and type(value) is not float}
+    if known is not None and counts and (work := known.sized(options).work) > LARGEST:
+        words = " ".join(f"--set {key}={shlex.quote(str(value))}" for key, value in counts.items())
+        raise InvalidInput(
+            f"{named(path)} requests a problem of size {work:.2g}, and because a file says so none "
+            f"of more than {LARGEST:.2g} is made: name '{problem}' yourself, with {words}."
+        )
+    if problem.startswith("gym:") and "after_goal" not in spec and not {"goal_when", "reset_when"} & options.keys():
+        options["goal_when"] = "never"  # a run from before goals were distinguished: every end was a reset
+    return options
+
+
+def names_code(problem: str, key: str, value: Any) -> bool:
+    """Whether an option may cause an import."""
+    if isinstance(value, Mapping):
+        return any(names_code(problem, key, part) for part in [*value, *value.values()])
+    if isinstance(value, list | tuple):
+        return any(names_code(problem, key, part) for part in value)
+    if not isinstance(value, str):
+        return False
+    if key == "limits" and problem.startswith("gym:"):
+        return ":" in value and "=" not in value  # else intervals, as in "heat=:80"
+    group, _, setting = key.partition(".")
+    if ":" in value or (group in DOTTED and setting == "function") or key == "new_task":
+        return True
+    # Our own problems and the adapter import nothing else; what foreign code does with text is unknown.
+    own = problem in PROBLEMS.own or of_adapter(key)
+    return not own and WORD.fullmatch(value) is None
+
+
+def _too_large(value: Any) -> bool:
+    if isinstance(value, list | tuple | Mapping):
+        return len(value) > WHOLE
+    return isinstance(value, int) and abs(value) > WHOLE
 
 
 class TrainedPlayer(NamedTuple):

@@ -28,12 +28,10 @@ from resetfree.problems.contract import Intervention, Note, Problem
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.registry import find_world, problems
 from resetfree.runs import display
+from resetfree.runs.display import Foresight, foresight, meant, predicted_resets
 from resetfree.runs.file.newfile import Ending
-from resetfree.runs.foresight import Foresight, foresight, meant, predicted_resets
-from resetfree.runs.recall import TrainedPlayer, decisions_of, recall
-from resetfree.runs.statements import recomputed
+from resetfree.runs.recall import TrainedPlayer, decisions_of, recall, recomputed, trusted_options
 from resetfree.runs.stuck import requested_after
-from resetfree.runs.trusted_options import trusted_options
 from resetfree.theory import regret as measures
 from resetfree.theory.certificates import certify
 from resetfree.theory.certificates.record import Fit

@@ -14,14 +14,20 @@ An episode is still if it has neither a reset nor a goal, earns little, and ends
 It is stuck when enough episodes in a row are still: 20, and 500 steps, and twice as many as it was ever still and then
 went on by itself. It is said again each time that number has doubled. All of it is computed from the columns of a run
 and the record of who moved the agent, so a resumed run knows what the run knew.
+
+It also says when its reward does not rise, though nothing need be wrong: it may be as good as it gets. It looks after
+30 episodes and 3,000 steps, and whenever there are four times as many: the reward is flat if the last half of all
+episodes earned no more than the first quarter did, up to one standard error and 5 % of that. What earns 90 % of the
+largest reward has little to gain, and is never called flat.
 """
 
 from __future__ import annotations
 
 import warnings
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import ceil, inf
+from math import ceil, inf, sqrt
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -31,7 +37,6 @@ from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput, Notice
 from resetfree.core.readable import number
 from resetfree.problems.contract import Intervention, Note, Problem, State
-from resetfree.runs.flat_reward import FlatReward
 
 WHEN_STUCK = "when-stuck"  # to ask for a reset
 STUCK = "stuck"  # why it is requested
@@ -232,3 +237,59 @@ def shown(state: State) -> str:
         return f"{state:.4g}" if isinstance(state, float) else str(state)
     entries = [f"{x:.4g}" for x in np.ravel(state)[:SHOWN]]
     return f"[{', '.join(entries)}{', ...' if state.size > SHOWN else ''}]"
+
+
+FLAT_EPISODES, FLAT_STEPS = 30, 3000  # before the first look
+LATER = 4  # times as many episodes before the next one
+ERRORS, LEAST = 1.0, 0.05  # a rise: standard errors, and of what was earned at first
+HIGH = 0.9  # of the largest reward
+TRY = (
+    "It may be as good as it gets. If not: a reward that tells better from worse in every step (a goal says nothing "
+    "before it is reached), its true range (reward_range), a longer horizon, a few episodes of any controller as data "
+    "(docs/goals.md)."
+)
+
+
+@dataclass(slots=True)
+class FlatReward:
+    """Watches the rewards of episodes.
+
+    >>> flat = FlatReward(horizon=100)
+    >>> [k for k in range(1, 300) if flat.see(11.0)]
+    [30, 120]
+    >>> print(flat.sentence)
+    The reward has not risen in 120 episodes (12,000 steps): 11 an episode in the first 30, 11 in the last 60.
+    """
+
+    horizon: int
+    sentence: str = ""  # what was said last
+    _rewards: array[float] = field(default_factory=lambda: array("d"))  # 8 bytes an episode
+    _due: int = 0
+
+    def __post_init__(self) -> None:
+        self._due = max(FLAT_EPISODES, ceil(FLAT_STEPS / self.horizon))
+
+    def see(self, reward: float) -> bool:
+        """Take in an episode; whether it is time to say that the reward is flat."""
+        self._rewards.append(reward)
+        n = len(self._rewards)
+        if n < self._due:
+            return False
+        self._due = LATER * n
+        first, last = np.array(self._rewards[: n // 4]), np.array(self._rewards[n // 2 :])
+        error = sqrt(first.var() / len(first) + last.var() / len(last))
+        risen = last.mean() > first.mean() + max(ERRORS * error, LEAST * abs(first.mean()))
+        if risen or last.mean() >= HIGH * self.horizon:
+            return False
+        self.sentence = (
+            f"The reward has not risen in {n:,} episodes ({n * self.horizon:,} steps): "
+            f"{number(first.mean())} an episode in the first {len(first)}, "
+            f"{number(last.mean())} in the last {len(last)}."
+        )
+        return True
+
+
+def note_flat(flat: FlatReward, problem: Problem) -> None:
+    """Leave the sentence for the run of an environment, with what to try."""
+    if problem.persistent:
+        problem.noted.append(Note(0, f"{flat.sentence} {TRY}"))

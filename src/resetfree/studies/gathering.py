@@ -26,10 +26,10 @@ from resetfree.core.errors import InvalidInput, ResetFreeError, RunError
 from resetfree.core.files import drafted
 from resetfree.core.state import unpack
 from resetfree.problems.registry import find_world
+from resetfree.runs.display import meant, predicted_resets
 from resetfree.runs.file.recorded import own_returns
 from resetfree.runs.file.runfile import connect, damaged, read_spec, sentences, start_type
-from resetfree.runs.foresight import meant, predicted_resets
-from resetfree.runs.tracking.tracker import best_values, cumulative, marked
+from resetfree.runs.tracking import best_values, cumulative, marked
 from resetfree.studies.engines import Workers
 from resetfree.studies.plan import SweepPlan
 from resetfree.studies.statistics import STATISTICS, summarise

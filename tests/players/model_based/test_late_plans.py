@@ -9,9 +9,8 @@ from tests.players.neural.small_networks import Target
 
 import resetfree as rf
 from resetfree.players import make_player
-from resetfree.players.model_based.linear_scores import LinearScores
 from resetfree.players.model_based.machine_search import LONG, NOTHING
-from resetfree.players.model_based.model_search import ModelSearch
+from resetfree.players.model_based.model_search import LinearScores, ModelSearch
 from resetfree.players.tabular.mirror import values
 from resetfree.players.testing import trial_problems as trial
 

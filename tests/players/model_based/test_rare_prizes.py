@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import resetfree as rf
+from resetfree.players.model_based.exploring import SOONER, prizes
 from resetfree.players.model_based.machine_model import Experience, MachineModel, fit_machine, rollout
-from resetfree.players.model_based.prizes import SOONER, prizes
 
 FREE = np.full(2, -np.inf), np.full(2, np.inf)
 

@@ -14,8 +14,7 @@ from resetfree.core import state as saving
 from resetfree.players.neural.mbpo import MBPO
 from resetfree.players.neural.networks import NetworkPolicy
 from resetfree.players.neural.ppo import PPO
-from resetfree.players.neural.sac import SAC
-from resetfree.players.neural.sac_lagrangian import SACLagrangian
+from resetfree.players.neural.sac import SAC, SACLagrangian
 from resetfree.use import read_policy
 
 PLAYERS = [SAC, SACLagrangian, PPO, MBPO]

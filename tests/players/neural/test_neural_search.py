@@ -15,7 +15,7 @@ import resetfree as rf
 from resetfree.core.state import load, replay
 from resetfree.game.replay_buffer import empty_buffer
 from resetfree.players.dual.one_multiplier import ConstantPenalty
-from resetfree.players.neural import network_search as word
+from resetfree.players.neural import neural_search as word
 from resetfree.players.neural.actor_critic import (
     DISCOUNT,
     FALL_DISCOUNT,
@@ -23,22 +23,22 @@ from resetfree.players.neural.actor_critic import (
     Objective,
     PlanSizes,
     Rollout,
+    SkipPolicy,
     Work,
     action_of,
     fresh_learner,
     learn,
     learn_from,
     rollout_value,
+    skip_policy,
     td_targets,
     utility,
     worst_values,
 )
 from resetfree.players.neural.experience import ScaledRows, bounded, found_scales, thresholds
 from resetfree.players.neural.neural_search import NeuralSearch
-from resetfree.players.neural.planned_policy import NoisePolicy, PlannedPolicy
-from resetfree.players.neural.planning import plan_from, values_of
+from resetfree.players.neural.planning import NoisePolicy, PlannedPolicy, plan_from, values_of
 from resetfree.players.neural.schedule import LearningProgress, Schedule, aimed, progressed
-from resetfree.players.neural.skip_policy import SkipPolicy, skip_policy
 from resetfree.players.neural.world_model import StepRows, first_scales, predict, rescaled, stepped
 from resetfree.players.testing.trial_problems import played, same, same_round, saved_and_loaded, snapshot
 from resetfree.problems.features.scaling import Scaling

@@ -11,8 +11,16 @@ from tests.players.neural.small_networks import Target, episode, feed, small
 from resetfree.game.replay_buffer import empty_buffer
 from resetfree.players.dual.one_multiplier import ConstantPenalty
 from resetfree.players.neural.networks import Minibatch, forward, rectified, replayed
-from resetfree.players.neural.sac import SAC, TOGETHER, Learning, improve, squashed_log, target, td_targets
-from resetfree.players.neural.sac_lagrangian import SACLagrangian
+from resetfree.players.neural.sac import (
+    SAC,
+    TOGETHER,
+    Learning,
+    SACLagrangian,
+    improve,
+    squashed_log,
+    target,
+    td_targets,
+)
 from resetfree.players.testing.trial_problems import PUSH, Plane, played
 from resetfree.problems.stepping import Step
 
@@ -125,3 +133,18 @@ def test_steps_are_the_same_however_they_are_grouped_and_each_has_noise_of_its_o
     for a, b in zip(jax.tree.leaves(once), jax.tree.leaves(twice), strict=True):
         np.testing.assert_array_equal(a, b)
     assert not np.array_equal(other["actor"][0][0], once["actor"][0][0])
+
+
+def test_the_predicted_reward_is_by_the_smaller_of_two_whole_critics() -> None:
+    """At 0.1 the first says 20 - 1, the second 1 + 50 x 0.1; the first with the second's weights would say 20 - 6."""
+    player = small(SAC, gradient_steps=1, reward_scale=40.0)
+    state = player.init(Target(), 9, 0)
+    for k in range(6):
+        state = feed(player, state, episode(False), k)
+    slopes, signs = np.zeros((2, 3, 1)), np.array([-1.0, 1.0]).reshape(2, 1, 1)
+    slopes[1, 0], same = 50.0, (np.ones((2, 1, 1)), np.zeros((2, 1, 1)))
+    for ends, smaller in (((20.0, 0.0), 6.0), ((20.0, 50.0), 19.0)):
+        layers = ((slopes, np.ones((2, 1, 1))), same, (signs, np.array(ends).reshape(2, 1, 1)))
+        state.keep({**state.tree, "critics": layers}, 1, player.name)
+        v_r = player.plan(state, np.array([0.1, 0.0]), 0.0).v_r
+        assert v_r == pytest.approx((1.0 - player.gamma) * smaller / 40.0 * state.horizon)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import resetfree as rf
-from resetfree.players.model_based.linear_scores import LinearScores
+from resetfree.players.model_based.model_search import LinearScores
 from resetfree.problems.contract import State
 
 

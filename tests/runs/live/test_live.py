@@ -20,7 +20,7 @@ from resetfree.core.errors import EnvironmentFailed, Notice
 from resetfree.runs.file.ledger import read
 from resetfree.runs.live import board as board_folder
 from resetfree.runs.live import threads as recorder
-from resetfree.runs.replay_whole import whole_run
+from resetfree.runs.resuming import whole_run
 
 PROBLEM = "gym:CartPole-v1"
 OPTIONS = {"horizon": 10}

@@ -15,8 +15,7 @@ from tensorboardX.proto.event_pb2 import Event
 
 import resetfree as rf
 from resetfree.problems.registry import find_world
-from resetfree.runs.tracking import TensorBoard, marked, track_columns, tracked
-from resetfree.runs.tracking.tracker import PER_DECADE, ROUND, best_values
+from resetfree.runs.tracking import PER_DECADE, ROUND, TensorBoard, best_values, marked, track_columns, tracked
 from resetfree.show.cli import main
 
 SUMS = ("regret", "resets", "realised_resets")
@@ -147,7 +146,7 @@ def test_a_full_disk_is_said_and_does_not_hang(tmp_path: Path) -> None:
 import resource, sys
 from pathlib import Path
 from resetfree.core.errors import RunError
-from resetfree.runs.tracking.tracker import TensorBoard
+from resetfree.runs.tracking import TensorBoard
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 try:
     board = TensorBoard(Path(sys.argv[1]))
@@ -190,8 +189,7 @@ def test_without_its_client_a_dashboard_names_the_extra(tmp_path: Path, monkeypa
             raise ImportError(name)
         return honest(name, *rest)
 
-    for module in ("recording", "tracker"):
-        monkeypatch.setattr(f"resetfree.runs.tracking.{module}.import_module", without)
+    monkeypatch.setattr("resetfree.runs.tracking.import_module", without)
     for callback, extra in (
         (rf.ToWandb(tmp_path), "wandb"),
         (rf.ToMlflow(tmp_path), "mlflow"),

@@ -16,7 +16,7 @@ import resetfree as rf
 from resetfree.core.certificate import in_every_round, over_rounds
 from resetfree.runs.file.ledger import Ledger, read
 from resetfree.runs.file.recorded import COLUMNS
-from resetfree.runs.replay_whole import whole_run
+from resetfree.runs.resuming import whole_run
 from resetfree.show.cli.certify import certify as command
 from resetfree.theory.certificates import OPTIMISM, RATES, certify, primal_bound
 from resetfree.theory.certificates.anytime import DELTA

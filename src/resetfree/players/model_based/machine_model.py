@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.arrays import Bools, Floats
-from resetfree.players.model_based.prizes import SOONER, Prize, expected_prize, prizes
+from resetfree.players.model_based.exploring import SOONER, Prize, expected_prize, prizes
 from resetfree.players.model_based.reset_classifier import NARROW, ResetClassifier, across_two, fit_classifier, walls
 from resetfree.players.model_based.smooth_regression import JUMP, LEAST_GAP, Basis, Draws, draw_functions
 from resetfree.problems.features.scaling import Scaling
@@ -307,7 +307,9 @@ def value_and_gradient(
     z, alive, reached = starts, np.ones(len(starts)), model.outside(starts)
     value, moments = np.zeros(len(starts)), []
     for t, step_noise in enumerate(noise):
-        now = _step(model, theta, z, alive, reached, rows, step_noise, rules=rules, share=rules.weight(t))
+        now = _step(
+            model, theta, z, alive, reached, rows=rows, step_noise=step_noise, rules=rules, share=rules.weight(t)
+        )
         value += alive * now.reward
         z, alive, reached = now.after, alive * (1.0 - now.danger), np.maximum(reached, now.outside)
         moments.append(now)

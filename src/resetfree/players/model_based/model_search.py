@@ -1,15 +1,17 @@
 """Policy search in a learned model: for vector states with smooth dynamics, where every reset is expensive.
 
 Legend: z = (s - centre) / scale; lam the price of a reset; P steps planned ahead. `machine_search` has the search.
+`LinearScores` is what it found among choices in earlier versions.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput, NotCertifiable
 from resetfree.core.settings import Count, NonNegative, Positive, PositiveInt, Range
 from resetfree.core.state import saved_name
@@ -17,14 +19,39 @@ from resetfree.game.capabilities import Decision, Partner, Suited
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
 from resetfree.game.replay_buffer import check_pooling, empty_buffer
 from resetfree.players import check_room
-from resetfree.players.model_based.linear_scores import LinearScores
 from resetfree.players.model_based.machine_search import GENTLE, NOTHING, MachineSearchState
 from resetfree.players.model_based.search_state import SearchState
 from resetfree.players.model_based.smooth_regression import CENTRES
 from resetfree.players.requirements import CHARGE, for_machines
 from resetfree.problems.action_spaces import Box, Choices
-from resetfree.problems.contract import Episode, Problem, State
-from resetfree.problems.formula import TanhChoice, TanhPolicy, no_choice, no_policy
+from resetfree.problems.contract import ChoicePolicy, Episode, Problem, State
+from resetfree.problems.formula import Formula, TanhChoice, TanhPolicy, no_choice, no_policy
+
+
+@dataclass
+class LinearScores(ChoicePolicy):
+    """The action of largest weight[a].s + bias[a]; without weights, every action is equally likely."""
+
+    kind = "LinearScores"
+    axes: ClassVar[dict[str, str]] = {"weight": "AD", "bias": "A"}
+    stationary = True
+    weight: Floats  # [A, D]
+    bias: Floats = field(metadata={"saved_as": "offset"})  # [A]
+
+    def __call__(self, h: int, s: State) -> Floats:
+        """Probabilities [A], the same at every step."""
+        if not self.weight.any():
+            return np.full(len(self.bias), 1.0 / len(self.bias))
+        scores = self.weight @ np.atleast_1d(np.asarray(s, dtype=np.float64)) + self.bias
+        row = np.zeros(len(scores))
+        row[scores.argmax()] = 1.0
+        return row
+
+    def formula(self, state: Formula) -> Formula:
+        """The mode, for export; without weights the first action."""
+        bias = self.bias if self.weight.any() else np.zeros_like(self.bias)
+        return state.affine(self.weight.T, bias).argmax()
+
 
 FAINT = 1e-6  # largest weight of such a policy
 SEARCHABLE = 16  # numbers in a state up to which `auto` has a policy searched for, where actions are choices

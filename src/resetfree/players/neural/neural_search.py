@@ -1,29 +1,32 @@
 """Networks for machines: a model, an actor trained in it by backpropagation, and planning on top of its feedback.
 
-Legend: lam the price of a reset; n rows so far; k episodes. `world_model` has the ensemble, `actor_critic` what learns
-in it, `planning` the search at each step, `schedule` how boldly all this is used, `network_search` the state.
+Legend: lam the price of a reset; n rows so far, the first of the replay buffer; k episodes; z = (s - centre) / scale.
+`world_model` has the ensemble, `actor_critic` what learns in it, `planning` the search at each step, `schedule` how
+boldly all this is used.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from resetfree.core.errors import NotCertifiable
 from resetfree.core.settings import NonNegative, Range
+from resetfree.core.state import require, within
 from resetfree.game.capabilities import Decision, Partner, Suited
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement, check_multiplier
-from resetfree.game.replay_buffer import check_pooling, empty_buffer
-from resetfree.players.neural.actor_critic import PlanSizes, Work, fresh_learner, learn
-from resetfree.players.neural.experience import bounded, found_scales, is_refit
-from resetfree.players.neural.network_search import BOLDER, CAREFUL, FREE, NetworkSearchState
+from resetfree.game.replay_buffer import ReplayBuffer, check_pooling, empty_buffer
+from resetfree.players.neural.actor_critic import PlanSizes, SkipPolicy, Work, fresh_learner, learn, skip_policy
+from resetfree.players.neural.experience import ScaledRows, bounded, found_scales, is_refit
 from resetfree.players.neural.networks import (
     MOST_PRICE,
+    NeuralState,
     Size,
     leaves_of,
 )
-from resetfree.players.neural.planned_policy import NoisePolicy, PlannedPolicy
+from resetfree.players.neural.planning import NoisePolicy, PlannedPolicy
 from resetfree.players.neural.schedule import (
     ROUNDS,
     TIMID,
@@ -35,11 +38,59 @@ from resetfree.players.neural.schedule import (
     progressed,
     smooth_noise,
 )
-from resetfree.players.neural.skip_policy import SkipPolicy, skip_policy
 from resetfree.players.neural.world_model import rescaled
 from resetfree.players.requirements import CHARGE, for_machines, for_networks, networks_installed
 from resetfree.problems.action_spaces import Box
 from resetfree.problems.contract import Episode, Problem, State
+from resetfree.problems.features.scaling import Scaling
+
+FREE, CAREFUL, BOLDER = range(3)
+WORDS = (
+    "nothing has been reset so far: it explores freely, and seeks what the networks disagree about",
+    "after the first reset it is careful: disagreement is avoided, and rewards count little at first",
+    "exploring: reward has not risen for 1,000 steps without a reset, so rewards count more from here on",
+)
+
+
+@dataclass(kw_only=True)
+class NetworkSearchState(NeuralState):
+    """All transitions, the networks that learn from them, and how boldly they act.
+
+    The tree holds the ensemble, the actor and the critics, on the scale of z.
+    """
+
+    rows: ReplayBuffer
+    progress: LearningProgress
+    trained: int = 0  # rows that the networks have learned from
+    # [m, 2] round and index in WORDS of each decision
+    decisions: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 2), np.int64), metadata={"grows": (0,)})
+    stored: ScaledRows = field(default_factory=ScaledRows, metadata={"saved": False})
+
+    def check_loaded(self) -> None:
+        """Raise InvalidInput unless counters and decisions can be those of a run."""
+        require(self.trained <= self.rows.n, "networks must rest on rows that were seen")
+        require(within(self.decisions[:, 1], 0, len(WORDS)), "decisions must be known ones")
+        require(self.progress.first_fall <= self.rows.n, "the first reset must have been seen")
+        require(self.progress.unit >= 0.0 and self.progress.boldness > 0.0, "progress must have units")
+
+    @property
+    def fell(self) -> bool:
+        """Whether any state was a reset state."""
+        return bool(self.rows.terminated[: self.rows.n].any())
+
+    def scaling(self) -> Scaling:
+        """The scales of states."""
+        scales = self.tree["scales"]
+        return Scaling(np.asarray(scales.centre, np.float64), np.asarray(scales.scale, np.float64))
+
+    def decide(self, k: int, word: int) -> None:
+        """Record a decision of round k."""
+        self.decisions = np.concatenate([self.decisions, [[k, word]]])
+
+    def record(self) -> list[Decision]:
+        """All decisions, in the order of rounds."""
+        return [Decision(int(k), WORDS[what]) for k, what in self.decisions]
+
 
 MANY = 40_000  # weights of a member from which on less is computed at each step, lest the machine wait
 LEAST_WORK = 0.1  # of the usual

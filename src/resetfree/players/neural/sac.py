@@ -11,6 +11,11 @@ actor, Q the critics, C the critics of cost (the discounted probability of a fal
   target of C  d + gamma (1 - d) max C'(s', a')
   actor        minimises alpha log pi(a|s) - min Q(s, a) + lam max C(s, a)
 Only a fall is terminal: the last step of an episode has a target like every other.
+
+`SACLagrangian` is after Ha, Xu, Tan, Levine and Tan (2020, "Learning to walk in the real world with minimal human
+effort") and Yang et al. (2021, "WCSAC"). Kept: separate critics of cost, and a multiplier that is learned beside the
+actor. Adapted: the multiplier is that of the dual player (by default it counts falls); of two critics of cost the worse
+one counts; the cost is a fall, after which nothing follows.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,7 +28,8 @@ from numpy.typing import NDArray
 
 from resetfree.core.extras import Deferred, jitted
 from resetfree.core.settings import Count, Range
-from resetfree.game.contract import Plan, Round, check_multiplier
+from resetfree.game.capabilities import Partner
+from resetfree.game.contract import Plan, Prediction, Round, check_multiplier
 from resetfree.players.neural.networks import (
     LEAST_LOG,
     MOST_LOG,
@@ -216,7 +222,7 @@ class SAC(NeuralPlayer):
             return Plan(no_policy(state.box, len(s)), state.horizon / 2.0, 0.5)
         tree = state.tree
         policy = policy_of(tree["actor"], None, state.box)
-        pair = np.concatenate([s, np.tanh(policy.outputs(s)[0])])
+        pair = np.concatenate([s, np.tanh(policy.outputs(s)[0])])[None]  # a batch of one: critics are stacked
         value = float(forward(tree["critics"], pair, rectified).min())
         v_c = float(np.clip(forward(tree["costs"], pair, rectified).max(), 0.0, 1.0)) if self.costs else state.falls()
         return Plan(policy, self.earnings(state, value), v_c)
@@ -245,3 +251,23 @@ class SAC(NeuralPlayer):
         """
         rng = state.random(BATCHES)
         return state.tree, lambda shape: self.priced(state, rng.choice(taken, shape))
+
+
+@dataclass(frozen=True)
+class SACLagrangian(SAC):
+    """Soft actor-critic whose actor maximises Q - lam C with the multiplier lam of the latest round.
+
+    A plan for another lam has the same policy: it follows the multiplier only as fast as gradient steps do.
+
+    >>> SACLagrangian.partner().dual
+    'counting'
+    """
+
+    name: ClassVar[str] = "sac-lagrangian"
+    prediction: ClassVar[Prediction] = "high"
+    costs: ClassVar[bool] = True
+
+    @classmethod
+    def partner(cls) -> Partner:
+        """A multiplier that grows with each fall: the critics of cost are too often wrong to be its feedback."""
+        return Partner("counting", "realised")

@@ -38,8 +38,8 @@ from resetfree.runs.file.recorded import (
     check_timing,
     own_returns,
     unpacked,
+    validate,
 )
-from resetfree.runs.file.spec import validate
 from resetfree.theory.certificates.record import Fit
 
 APPLICATION_ID = 0x72667275  # "rfru", in the header of every run file

@@ -13,7 +13,7 @@ from resetfree.game.fleet import Crew, Fleet, HereCrew
 from resetfree.problems.contract import Problem
 from resetfree.problems.operators import Operator
 from resetfree.problems.registry import World, find_world
-from resetfree.runs.file.spec import MOST_MACHINES
+from resetfree.runs.file.recorded import MOST_MACHINES
 from resetfree.runs.fleet.crews import InProcesses, InThreads, OnRay
 from resetfree.runs.fleet.schedules import WithPeople
 from resetfree.runs.setup import Setup, fleet_of

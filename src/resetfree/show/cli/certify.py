@@ -15,7 +15,7 @@ from resetfree.core.readable import counted, number
 from resetfree.problems.continuum import Continuum
 from resetfree.problems.registry import parse_options, resolve_model
 from resetfree.runs.file.ledger import write_certificates
-from resetfree.runs.replay_whole import whole_run
+from resetfree.runs.resuming import whole_run
 from resetfree.show.cli import common
 
 

@@ -20,9 +20,8 @@ from resetfree.problems.registry import find_world, full_name, parse_options
 from resetfree.runs.data.transition_files import write_transitions
 from resetfree.runs.file.ledger import read
 from resetfree.runs.file.newfile import copy_run
-from resetfree.runs.recall import recall
+from resetfree.runs.recall import recall, trusted_options
 from resetfree.runs.result import Run
-from resetfree.runs.trusted_options import trusted_options
 from resetfree.show.cli import common
 from resetfree.use import DeployedPolicy, Evaluation, continuing_return, read_policy
 from resetfree.use.exporting import describe_file

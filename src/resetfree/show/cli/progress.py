@@ -25,8 +25,8 @@ from resetfree.core.readable import counted, duration, number
 from resetfree.game.contract import Pauses, Round
 from resetfree.game.loop import Game
 from resetfree.problems.operators import Answer, Operator, Request
+from resetfree.runs.display import meant
 from resetfree.runs.file.ledger import read, read_spec_of
-from resetfree.runs.foresight import meant
 from resetfree.runs.result import Run
 from resetfree.studies.engines import Count
 from resetfree.theory.certificates.anytime import SHOWN, resets_upper

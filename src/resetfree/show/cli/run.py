@@ -25,10 +25,10 @@ from resetfree.problems.registry import World, full_name, in_family, is_machine,
 from resetfree.runs.file.ledger import read, read_episodes_of, read_spec_of
 from resetfree.runs.learn import fulfil
 from resetfree.runs.live.learner_location import LearnerLocation, RayLearner, is_on_ray
+from resetfree.runs.recall import trusted_options
 from resetfree.runs.request import FROM, OPTIONS, RunRequest
 from resetfree.runs.setup import split_settings
 from resetfree.runs.tracking import tracked
-from resetfree.runs.trusted_options import trusted_options
 from resetfree.show.cli.common import FILE, as_json, command, emit, tensorboard_option
 from resetfree.show.cli.progress import Display
 from resetfree.show.cli.run_summary import show_run, summary

@@ -20,8 +20,7 @@ from resetfree.core.errors import AssumptionViolated, NotCertifiable, ResetFreeE
 from resetfree.core.readable import counted, duration, number
 from resetfree.game.capabilities import PlansAhead
 from resetfree.problems.registry import PROBLEMS, full_name
-from resetfree.runs.display import own_rewards
-from resetfree.runs.foresight import Foresight
+from resetfree.runs.display import Foresight, own_rewards
 from resetfree.runs.result import Run
 from resetfree.show.cli.common import show_next
 from resetfree.show.cli.progress import Tally, slower
@@ -254,8 +253,8 @@ def _guarantee(data: Mapping[str, Any]) -> str:
     parts = [f"{role} {verdict}" for role, verdict in verdicts.items() if verdict != NO_GUARANTEE]
     most = data["statements"]["primal"].get("most_resets")
     if most is not None and verdicts["primal"].startswith("resets guaranteed"):
-        more = ", and episodes under way when a fall became known," if "machines" in (data["timing"] or {}) else ""
-        parts[0] = f"at most {counted(int(most), 'reset')}{more} on any path if Assumption 1 holds; regret tuned"
+        where = "and those under way at a fall," if "machines" in (data["timing"] or {}) else "on any path"
+        parts[0] = f"at most {counted(int(most), 'reset')} {where} if Assumption 1 holds; regret tuned"
     return "; ".join(parts) or "none: both players are tuned (--verbose says why)"
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from resetfree.core.certificate import Certificate
 from resetfree.core.readable import counted, number
-from resetfree.runs.foresight import MEANT
+from resetfree.runs.display import MEANT
 from resetfree.show.report import figures as draw
 from resetfree.show.report.figures import Curve, Drawing, Growth, curve, growth, shown
 from resetfree.show.report.groups import Group, every_path, rate

@@ -23,10 +23,10 @@ from resetfree.problems.blueprint import fingerprint
 from resetfree.problems.contract import Problem
 from resetfree.problems.finite.mdp import FiniteMDP, model_behind
 from resetfree.problems.registry import make, problems
+from resetfree.runs.display import meant
 from resetfree.runs.file import runfile
-from resetfree.runs.foresight import meant
+from resetfree.runs.recall import unknown
 from resetfree.runs.result import Run
-from resetfree.runs.statements import unknown
 from resetfree.show.studio import limits
 from resetfree.show.studio.catalogue import problem_options
 from resetfree.theory.assumptions import feasibility

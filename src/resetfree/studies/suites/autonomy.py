@@ -23,7 +23,7 @@ from resetfree.game.contract import RequestsHelp, TakesTurns
 from resetfree.game.loop import Game, begin
 from resetfree.game.loop import play as game_rounds
 from resetfree.players import discover, make_player, partner_of, settings
-from resetfree.players.neural.autonomy.together import train
+from resetfree.players.neural.autonomy import train
 from resetfree.problems.autonomy import IDS
 from resetfree.problems.autonomy.goal_task import GoalTask
 from resetfree.problems.autonomy.plane import Tabletop

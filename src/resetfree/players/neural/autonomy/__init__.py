@@ -5,3 +5,7 @@ whose goal was replaced (`problems.knowledge.Guidance`): forward, backward and o
 and the multiplier of the dual player is the price of a fall in each. `together` trains many learners in one program.
 `docs/autonomy.md` compares them.
 """
+
+from resetfree.players.neural.autonomy.together import train
+
+__all__ = ["train"]

@@ -35,8 +35,7 @@ from resetfree.runs.file.ledger import Ledger
 from resetfree.runs.file.recorded import COLUMNS, columns_of_row
 from resetfree.runs.file.runfile import Checkpoint
 from resetfree.runs.setup import Setup
-from resetfree.runs.tracking import track_columns
-from resetfree.runs.tracking.tracker import best_values
+from resetfree.runs.tracking import best_values, track_columns
 from resetfree.studies.engines import Outcome, Outcomes, Workers
 from resetfree.studies.trial import SweepFolder, TrialJob
 

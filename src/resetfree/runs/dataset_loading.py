@@ -23,11 +23,10 @@ from resetfree.problems.contract import Episode, Note, Problem
 from resetfree.problems.gym.events import AS_THEY_ARE, learned, scaled, usual
 from resetfree.runs.data.all_transitions import episodes_for
 from resetfree.runs.data.dataset import GivenData, check_fit, taught
-from resetfree.runs.data.logs import episodes_of, matched, unused
-from resetfree.runs.data.rollouts import ROLLOUT, by_name, part_of, rollout
-from resetfree.runs.data.tables import LISTED, Log, is_log
+from resetfree.runs.data.tables import LISTED, ROLLOUT, Log, by_name, is_log, part_of, rollout
 from resetfree.runs.data.transition_files import READERS, are_transitions, episodes_in, minari_dataset, read_columns
 from resetfree.runs.file.ledger import Ledger
+from resetfree.runs.logs import episodes_of, matched, unused
 from resetfree.runs.request import FromWhat
 from resetfree.runs.result import Run
 from resetfree.runs.setup import Setup

@@ -22,7 +22,6 @@ from resetfree.core.errors import InvalidInput
 from resetfree.problems.action_spaces import Box
 from resetfree.problems.contract import Episode, Problem
 from resetfree.problems.gym.flattening import ends_of, names_of
-from resetfree.runs.data.rollouts import has_own_reset_state, walk
 from resetfree.runs.data.tables import (
     ACTION,
     CUT,
@@ -35,7 +34,9 @@ from resetfree.runs.data.tables import (
     TERMINATED,
     TIME,
     Log,
+    has_own_reset_state,
     plain,
+    walk,
 )
 
 NEAR = 0.45  # the least likeness of a name that a message suggests
