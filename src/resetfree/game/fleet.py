@@ -161,9 +161,15 @@ class FleetGame(Game):
             machines = [Machine(*values) for values in tree["machines"]]
             acting = {
                 int(i): UnderWay(
-                    a, b, c, d, e, HeldPlan.read(held.tobytes()), frozenset((h, s, x) for h, s, x in tries)
+                    number,
+                    start,
+                    began,
+                    waited,
+                    operator=operator,
+                    held=HeldPlan.read(held.tobytes()),
+                    tries=frozenset((h, s, x) for h, s, x in tries),
                 )
-                for i, a, b, c, d, e, held, tries in tree["acting"]
+                for i, number, start, began, waited, operator, held, tries in tree["acting"]
             }
             for name in ("free", "busy", "now", "begun"):
                 setattr(self, name, tree[name])
@@ -279,7 +285,9 @@ class Fleet(Direct):
             if tries and not self._may(game, primal, tries):
                 continue
             game.begun += 1
-            game.under_way[i] = UnderWay(game.begun, one.start, game.now, one.waited, one.operator, held, tries)
+            game.under_way[i] = UnderWay(
+                game.begun, one.start, game.now, one.waited, one.operator, held=held, tries=tries
+            )
             self.crew.begin(i, game.under_way[i], self._chance(game, i))
             one.begun, one.waited, one.operator = one.begun + 1, 0.0, 0
             begun.append(i)

@@ -154,9 +154,8 @@ def from_gym(
             if reward is None and reward_range is None:
                 reward, reward_range = meaning.reward, meaning.reward_range
         asks = reset_when is None and goal_when is None and not only_falls(made)
-        goals = _goals(
-            made, called, meaning, goal_when=goal_when, after_goal=after_goal, new_task=new_task, implied=asks
-        )
+        wanted = {"goal_when": goal_when, "after_goal": after_goal, "new_task": new_task}
+        goals = _goals(made, called, meaning, implied=asks, **wanted)
         rewards = Rewards.within(_own_reward(reward, goals, called), reward_range, called)
         terms = _terms(made, called, reset_when, rewards, actions=listed, function=function)
         start_features = _start_features(xi, observer, called)

@@ -30,7 +30,7 @@ Arrays = dict[str, NDArray[Any]]
 MOST_DEATHS = 20  # of hosts in a row, without an answer in between, after which the run ends
 
 
-class Answer(NamedTuple):
+class CrewReply(NamedTuple):
     """What a host says of an episode or a reset."""
 
     found: Any  # an `Episode`, or where the machine stands
@@ -50,22 +50,22 @@ class Host:
         """Machines that are made by name."""
         return cls({machine: find_world(name, options).problem for machine in machines})
 
-    def play(self, machine: int, policy: Any, start: State, u: Floats, units: Any) -> Answer:
+    def play(self, machine: int, policy: Any, start: State, u: Floats, units: Any) -> CrewReply:
         """One episode.  units: of rewards, as the first episode of the fleet showed."""
         problem = self._problems[machine]
         if problem.units is None and units is not None:
             problem.restore({**problem.saved(), "units": np.array(units)})
         return self._answer(problem, problem.rollout(policy, start, u))
 
-    def reset(self, machine: int, u: float, why: str) -> Answer:
+    def reset(self, machine: int, u: float, why: str) -> CrewReply:
         """One reset."""
         problem = self._problems[machine]
         return self._answer(problem, problem.perform_reset(u, why))
 
-    def _answer(self, problem: Problem, found: Any) -> Answer:
+    def _answer(self, problem: Problem, found: Any) -> CrewReply:
         notes, performed = list(problem.noted), problem.interventions()
         problem.noted.clear()
-        return Answer(found, notes, performed, problem.saved())
+        return CrewReply(found, notes, performed, problem.saved())
 
 
 class Hosts(Crew):
@@ -82,11 +82,11 @@ class Hosts(Crew):
         self.performed: list[Intervention] = []
         self._threads = [ThreadPoolExecutor(1, thread_name_prefix="resetfree-host") for _ in range(self._n_hosts)]
         self._people = ThreadPoolExecutor(max(len(operators), 1), thread_name_prefix="resetfree-operator")
-        self._open: dict[int, Future[Answer | None]] = {}  # by machine
+        self._open: dict[int, Future[CrewReply | None]] = {}  # by machine
         self._deaths = 0
 
     @abstractmethod
-    def _call(self, host: int, method: str, *arguments: Any) -> Answer | None:
+    def _call(self, host: int, method: str, *arguments: Any) -> CrewReply | None:
         """The answer of a host; None if it died, and is there again. Raises what the machine raised."""
 
     def _host(self, machine: int) -> int:
@@ -96,13 +96,14 @@ class Hosts(Crew):
         """The machines that a host holds."""
         return [machine for machine in range(1, self._n + 1) if self._host(machine) == host]
 
-    def _do(self, machine: int, method: str, *arguments: Any) -> "Future[Answer | None]":
+    def _do(self, machine: int, method: str, *arguments: Any) -> "Future[CrewReply | None]":
         host = self._host(machine)
         return self._threads[host].submit(self._call, host, method, machine, *arguments)
 
     def begin(self, machine: int, one: UnderWay, u: Floats) -> None:
         """See `Crew`."""
-        self._open[machine] = self._do(machine, "play", one.held.plan.policy, one.start, u, self._problem.units)
+        given = one.held.plan.policy, one.start, u, self._problem.units
+        self._open[machine] = self._do(machine, "play", *given)
 
     def episode(self, machine: int) -> Episode | None:
         """See `Crew`."""
@@ -118,7 +119,7 @@ class Hosts(Crew):
         """Have an operator, counted from 0, reset a machine; `next_one` gives where it stands then."""
         request = Request(f"{self._problem.name}, machine {machine}", why, detail)
 
-        def perform() -> Answer | None:
+        def perform() -> CrewReply | None:
             done = intervene(self._operators[who], request)
             found = self._do(machine, "reset", u, why).result()
             return None if found is None else found._replace(performed=[done])
@@ -133,12 +134,12 @@ class Hosts(Crew):
                 if future in done:
                     return machine, self._heard(machine, self._open.pop(machine).result())
 
-    def _wait(self, future: "Future[Answer | None]") -> Answer | None:
+    def _wait(self, future: "Future[CrewReply | None]") -> CrewReply | None:
         while not future.done():  # in slices, so that Ctrl-C is heard
             wait([future], SLICE)
         return future.result()
 
-    def _heard(self, machine: int, answer: Answer | None) -> Any:
+    def _heard(self, machine: int, answer: CrewReply | None) -> Any:
         """The episode or the start in an answer; what else it says is passed on."""
         if answer is None:
             self._deaths += 1
@@ -174,7 +175,7 @@ class InThreads(Hosts):
         super().__init__(problems[0], len(problems), len(problems), operators)
         self._hosts = [Host({machine: problem}) for machine, problem in enumerate(problems, 1)]
 
-    def _call(self, host: int, method: str, *arguments: Any) -> Answer | None:
+    def _call(self, host: int, method: str, *arguments: Any) -> CrewReply | None:
         return getattr(self._hosts[host], method)(*arguments)  # type: ignore[no-any-return]
 
 
@@ -193,7 +194,7 @@ class InProcesses(Hosts):
         """The processes that run."""
         return [None if one is None else one.process.pid for one in self._children]
 
-    def _call(self, host: int, method: str, *arguments: Any) -> Answer | None:
+    def _call(self, host: int, method: str, *arguments: Any) -> CrewReply | None:
         child = self._children[host]
         fresh = child is None
         if child is None:
@@ -235,7 +236,7 @@ def _serve(pipe: Connection, name: str, options: dict[str, Any], machines: list[
             pipe.send(answer)
 
 
-class OnRay(Hosts):
+class RayHosts(Hosts):
     """The machines in actors of a Ray cluster, made there by name."""
 
     def __init__(
@@ -247,7 +248,7 @@ class OnRay(Hosts):
         self._stack.enter_context(joined(self._ray, self._n_hosts, address))
         self._actors: list[Any] = [None] * self._n_hosts
 
-    def _call(self, host: int, method: str, *arguments: Any) -> Answer | None:
+    def _call(self, host: int, method: str, *arguments: Any) -> CrewReply | None:
         if self._actors[host] is None:
             actor = self._ray.remote(num_cpus=1)(_Actor)
             self._actors[host] = actor.remote(*self._made, self.machines_of(host))
@@ -271,7 +272,7 @@ class _Actor:
     def __init__(self, name: str, options: dict[str, Any], machines: list[int]) -> None:
         self._made, self._host = (name, options, machines), None
 
-    def do(self, method: str, *arguments: Any) -> Answer:
+    def do(self, method: str, *arguments: Any) -> CrewReply:
         """What a host does."""
         self._host = Host.of(*self._made) if self._host is None else self._host  # type: ignore[assignment]
         return getattr(self._host, method)(*arguments)  # type: ignore[no-any-return]

@@ -14,7 +14,7 @@ from resetfree.problems.contract import Problem
 from resetfree.problems.operators import Operator
 from resetfree.problems.registry import World, find_world
 from resetfree.runs.file.recorded import MOST_MACHINES
-from resetfree.runs.fleet.crews import InProcesses, InThreads, OnRay
+from resetfree.runs.fleet.crews import InProcesses, InThreads, RayHosts
 from resetfree.runs.fleet.schedules import WithPeople
 from resetfree.runs.setup import Setup, fleet_of
 
@@ -122,7 +122,7 @@ class FleetPlan:
         if people:
             raise InvalidInput("A fleet on Ray resets itself. Got operators who are people instead.")
         address = where.removeprefix("ray").removeprefix(":")
-        return OnRay(problem, made, sizes, (CLIENT + address[2:] if address.startswith("//") else address) or None)
+        return RayHosts(problem, made, sizes, (CLIENT + address[2:] if address.startswith("//") else address) or None)
 
     def schedule(self, setup: Setup, episodes: int, before: float) -> Fleet:
         """The schedule of its rounds, with its machines.  before: seconds of earlier sessions."""

@@ -1,4 +1,4 @@
-"""Two more schedules of fleets: with people who perform the resets, in real time; and of rounds that are on record.
+"""Two more schedules of fleets: with people who perform the resets, in real time, and of rounds on record.
 
 In real time a machine is over with its episode when it says so, and people are waited for: time is in seconds.
 """
@@ -10,10 +10,13 @@ from typing import Any, NamedTuple
 
 from resetfree.core.errors import InvalidInput
 from resetfree.game.contract import DualPlayer, PrimalPlayer
-from resetfree.game.fleet import Fleet, FleetGame, UnderWay
+from resetfree.game.fleet import Fleet, FleetGame, HereCrew, UnderWay
 from resetfree.game.loop import Game
-from resetfree.runs.file.recorded import RecordedRound
+from resetfree.runs.file.ledger import Ledger
+from resetfree.runs.file.recorded import FLEET, RecordedRound, checked
 from resetfree.runs.fleet.crews import Hosts
+from resetfree.runs.setup import Setup, rounds_of
+from resetfree.theory.oracle import evaluator_of
 
 
 class WithPeople(Fleet):
@@ -75,7 +78,7 @@ class WithPeople(Fleet):
         """Its end is heard of later."""
 
 
-class Recorded(NamedTuple):
+class FleetRecord(NamedTuple):
     """A round of a fleet on record."""
 
     round: RecordedRound
@@ -90,7 +93,7 @@ class Recorded(NamedTuple):
 class RecordedFleet(Fleet):
     """The schedule of rounds on record, from the one after the checkpoint on: their plans are made again."""
 
-    def replays(self, game: FleetGame, rounds: Sequence[Recorded]) -> None:
+    def replays(self, game: FleetGame, rounds: Sequence[FleetRecord]) -> None:
         """Say which rounds they are."""
         self._rows, self._first, self._begun = rounds, game.k, game.begun
         self._made: dict[int, UnderWay] = {one.number: one for one in game.under_way.values()}  # by number
@@ -115,3 +118,36 @@ class RecordedFleet(Fleet):
         game.last = row.machine, self._made.pop(row.number)
         game.s1 = row.round.s1
         self._results[row.machine] = row.round.episode
+
+
+def go_on_as_fleet(setup: Setup, ledger: Ledger, schedule: Fleet) -> None:
+    """Put the game after the last round of its file, from that of its checkpoint.
+
+    Machines that keep a state of their own must be reset first. All others go on where they stand: with the episodes
+    that were under way at the checkpoint, or with new ones.
+    """
+    game, problem = setup.game, setup.world.problem
+    assert isinstance(game, FleetGame)
+    if game.k < ledger.last:
+        columns = ledger.contents().columns
+        played = checked(problem, ledger.played(game.k + 1, ledger.last))
+        rows = [FleetRecord(one, *(columns[name][one.k - 1].item() for name in FLEET)) for one in played]
+        replayed = RecordedFleet(problem, HereCrew([problem]), episodes=ledger.last)
+        replayed.replays(game, rows)
+        for one in ledger.played(1, game.k) if problem.n_states is not None else ():
+            replayed.learned(one.episode)
+        oracle = evaluator_of(setup.world.mdp, problem) if setup.spec["feedback"] == "exact" else None
+        for _ in rounds_of(setup, episodes=ledger.last, oracle=oracle, schedule=replayed):
+            pass
+    if problem.n_states is not None:
+        for played_before in ledger.played(1, ledger.last):
+            schedule.learned(played_before.episode)
+    if isinstance(schedule, WithPeople):  # what they were doing is begun again
+        schedule.start_clock(game.now)
+        game.free = [0.0] * len(game.free)
+        for being_reset in (one for one in game.machines if one.ready == inf):
+            being_reset.waits, being_reset.ready = True, game.now
+    if problem.persistent:
+        for machine in range(1, len(game.machines) + 1):
+            game.lose(machine)
+        game.s1 = None
