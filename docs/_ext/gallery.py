@@ -22,6 +22,7 @@ PICTURES = {
     "adding_a_player": "pictures/game.svg",
     "first_problem": "pictures/safe.svg",
     "controller": "images/machines_two_tanks.png",
+    "fleet": "pictures/resets.svg",
     "learn": "pictures/resets.svg",
     "logs": "images/machines_two_tanks.png",
     "reduction": "pictures/saddle.svg",

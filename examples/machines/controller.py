@@ -1,6 +1,6 @@
 """A car in its lane with what an engineer already knows: nothing, limits, a controller, or a few good episodes.
 
-python examples/machines/controller.py [EPISODES [KNOWN ...]]    20 to try it, 300 for figures as in docs/controller.md
+python examples/machines/controller.py [EPISODES [KNOWN ...]]    20 to try it, 300 as in docs/results/known.md
 """
 
 from __future__ import annotations

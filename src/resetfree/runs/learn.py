@@ -94,7 +94,7 @@ def learn(
     demonstrations: a few good episodes, in any form of `data`: data as well, and a policy to improve on.
     simulator: a simulator of the machine, in any form of `problem`, or a run on one: the players learn on it first, and
       this run begins with what they saw and with their policy, as with `start_from`. Resets there are known dangers. A
-      note says when the machine's dynamics are found to differ (docs/simulator.md).
+      note says when the machine's dynamics are found to differ (docs/logs.md).
     start_from: an old run, whose data and policy this one begins with; from_what: "data", "policy" or "both" (default:
       both, or the data alone if its policy does not fit).
     ask: "when-stuck" has the agent put back when the run is stuck (`runs.stuck`): resets that are counted apart,

@@ -1,4 +1,4 @@
-"""docs/connect_your_machine.md is true: its sixty lines are a machine, its bytes are ours, its commands learn."""
+"""docs/connect_your_machine.md is true: its sixty lines are a machine, its commands learn; bytes: docs/api/wire.md."""
 
 import inspect
 import json
@@ -24,6 +24,7 @@ from resetfree.show.cli import app, main
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "connect_your_machine.md").read_text()
+WIRE = (ROOT / "docs" / "api" / "wire.md").read_text()
 PYTHON = re.findall(r"```python\n(.*?)```", PAGE, flags=re.S)
 SHELL = [line for block in re.findall(r"```sh\n(.*?)```", PAGE, flags=re.S) for line in block.splitlines()]
 TYPES = {"u8": "B", "u16": "H", "u32": "I", "u64": "Q", "f64": "d", "4 bytes": "4s"}
@@ -31,7 +32,8 @@ TYPES = {"u8": "B", "u16": "H", "u32": "I", "u64": "Q", "f64": "d", "4 bytes": "
 
 def rows(heading: str) -> list[list[str]]:
     """The cells of the table with this heading."""
-    lines = PAGE[PAGE.index(heading) :].splitlines()[2:]
+    (page,) = [text for text in (PAGE, WIRE) if heading in text]
+    lines = page[page.index(heading) :].splitlines()[2:]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[: lines.index("")]]
 
 
@@ -73,9 +75,9 @@ def test_kinds_flags_and_limits_are_those_of_the_page() -> None:
         assert said == ours.format
     assert packets.PULL.format == "<16sQ"
     assert "token 16 bytes, number of the pull u64" in payloads["LEVER"]
-    assert f"flags: {Flag.FALLEN:d} fallen, {Flag.HELD:d} held after a pull, {Flag.NEUTRAL:d} the watchdog" in PAGE
-    assert f"at most {packets.LONGEST} bytes" in PAGE
-    assert f"at most {packets.MOST} actions and {packets.MOST} sensors" in PAGE
+    assert f"flags: {Flag.FALLEN:d} fallen, {Flag.HELD:d} held after a pull, {Flag.NEUTRAL:d} the watchdog" in WIRE
+    assert f"at most {packets.LONGEST} bytes" in WIRE
+    assert f"at most {packets.MOST} actions and {packets.MOST} sensors" in WIRE
 
 
 def test_the_sixty_lines_are_a_machine_that_is_learned_on(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """What a machine and the program that commands it send each other: packets, and the machine's statement about itself.
 
 A packet is a header, a payload and a checksum, little-endian.
-Every byte is described in docs/connect_your_machine.md. Nothing here allocates by a size that a packet states.
+Every byte is described in docs/api/wire.md. Nothing here allocates by a size that a packet states.
 
 On a line of bytes they are framed by consistent overhead byte stuffing (COBS): a zero ends a frame, and is nowhere
 else. After noise or a lost byte the next zero is the beginning of a whole frame. Source: S. Cheshire and M. Baker,

@@ -103,8 +103,16 @@ def table_of(rows: Sequence[MethodRow]) -> Table:
     return table
 
 
+def commands(rows: Sequence[MethodRow]) -> list[str]:
+    """The commands of rows; one for all that differ in the method only."""
+    methods: dict[str, list[str]] = {}
+    for row in rows:
+        methods.setdefault(row.command.replace(f"--methods {row.method} ", "--methods {} ", 1), []).append(row.method)
+    return [command.replace("{}", ",".join(names), 1) for command, names in methods.items()]
+
+
 def markdown(rows: Sequence[MethodRow]) -> str:
-    """A table per task and length, and the command of each of its rows."""
+    """A table per task and length, and the commands of its rows."""
     parts = []
     keys = dict.fromkeys((row.task, row.engine, row.steps, row.settings) for row in rows)
     for task, engine, steps, options in keys:
@@ -118,7 +126,7 @@ def markdown(rows: Sequence[MethodRow]) -> str:
             published = "" if row.published is None else f"{row.published:.2f}"
             cells = span(row.deployed), span(row.interventions, 1), f"{row.requested:.1f}", row.timeouts
             parts.append(f"| {row.method} | {seeds} | {' | '.join(cells)} | {span(row.reward, 3)} | {published} |")
-        parts.append("\n```text\n" + "\n".join(row.command for row in own) + "\n```\n")
+        parts.append("\n```sh\n" + "\n".join(commands(own)) + "\n```\n")
     return "\n".join(parts)
 
 

@@ -132,7 +132,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     },
     "simulator": {
         "metavar": "PROBLEM",
-        "help": "Learn on this simulator of the machine first (docs/simulator.md).",
+        "help": "Learn on this simulator of the machine first (docs/logs.md).",
     },
     "start_from": {
         "named": "--from",
