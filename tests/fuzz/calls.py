@@ -48,6 +48,8 @@ def base() -> dict[str, dict[str, Any]]:
                   "settings": None, "checkpoint_every": 2.0, "progress": None, "max_resets": None, "operator": None,
                   "feedback": "auto", "B": None, "resume": False, "overwrite": False, "callbacks": (), "steps": None,
                   "seconds": None, "data": None, "start_from": None, "from_what": None, "ask": None},
+        "learn_fleet": {"machines": "grid-v0", "primal": "uniform", "dual": "auto", "n": 2, "operators": 1,
+                        "reset_time": 0.0, "risk": 1.0, "where": "auto", "episodes": 4},
         "EvaluateEvery": {"n": 5, "episodes": 2, "starts": "fresh", "seed": 0, "stop_at": None},
         "LogEvery": {"n": 5, "to": print},
         "StopWhen": {"column": "reward", "at_least": 1.0, "at_most": None, "over": 5},

@@ -33,6 +33,7 @@ BASE: dict[tuple[str, ...], dict[str, list[str]]] = {
     ("solve",): {"problem": ["grid-v0"]},
     ("limit",): {"problem": ["grid-v0"], "episodes": ["--episodes", "20"]},
     ("run",): {"problem": ["grid-v0"], "episodes": ["--episodes", "2"]},
+    ("fleet",): {"problem": ["grid-v0"], "machines": ["--machines", "2"], "episodes": ["--episodes", "4"]},
     ("nonepisodic",): {"problem": ["grid-v0"], "steps": ["--steps", "20"]},
     ("certify",): {"runfile": ["auto.rfrun"]},
     ("evaluate",): {"file": ["auto.rfrun"], "episodes": ["--episodes", "2"]},

@@ -272,6 +272,21 @@ def covers() -> Pairs:
             yield proved_widths.cover_betas(c, np.full(4, g), np.full(4, n)), expected
 
 
+@of(delay.falls_of_fleet)
+def falls_of_a_fleet() -> Pairs:
+    """News are falls whose plan knew all news before them; late is whoever did not know the newest of these."""
+    for _ in range(40):
+        fell = RNG.random(30) < 0.4
+        on = [int(RNG.integers(max(0, k - 6), k + 1)) for k in range(30)]
+        known: list[set[int]] = [set() for _ in range(31)]  # news among the first k rounds
+        news, late = [], []
+        for k in range(30):
+            late.append(bool(known[k] - known[on[k]]))
+            news.append(bool(fell[k]) and not late[k])
+            known[k + 1] = known[k] | ({k} if news[k] else set())
+        yield delay.falls_of_fleet(on, fell), (news, late)
+
+
 @of(delay.delays, delay.lateness_cost, delay.missed_steps, delay.fixed_step, delay.doubled_rounds)
 def lateness() -> Pairs:
     on, n = np.array([0, 0, 1, 1, 1, 4, 6, 5]), 8

@@ -51,8 +51,8 @@ GOALS = [
     tasks(
         "a goal that also looks like a fall is one",
         "_events",
-        "return at_goal, not at_goal and self._decided",
-        "return at_goal, self._decided",
+        "return at_goal, not at_goal and decided",
+        "return at_goal, decided",
         goals.test_a_fall_is_still_a_reset_and_a_goal_comes_before_it,
     ),
     tasks(

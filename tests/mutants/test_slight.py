@@ -36,6 +36,7 @@ BOUNDS = [  # protocols with a bound
 OWN = ("betas", "log_term", "_log_term", "temperature", "eta", "_regret", "_regret_bound")  # parts of these in players
 NO_BOUND = {anytime._counts, anytime.resets_bound, reset_limits.check_episodes}  # they pass on what others check
 EQUIVALENT = {  # a mutant that is as true, by function and words
+    "falls_of_fleet": ("line 25: k + 1",),  # rounds are whole numbers: below k + 0.9 is below k + 1
     "kl_upper": ("line 18",),  # first points of Newton's method, which ends at the same place from any of them
     "saddle_gap": ("line 14", "line 16: best - multiplier"),  # an equality for any multiplier, as V_c of pi* is 0
 }

@@ -91,6 +91,7 @@ def test_every_player_says_how_its_prediction_is_meant() -> None:
     assert {name for name, how in said.items() if how == "high"} == {"model-search", "sac-lagrangian"}
     assert {name for name, how in said.items() if how == "expected"} == {
         "best-response",
+        "goal-search",
         "mbpo",
         "neural-search",
         "ppo",

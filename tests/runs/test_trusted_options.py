@@ -40,8 +40,7 @@ IMPORTING = {
     "problems/limits.py",  # a limit that is a function
     "problems/registry.py",
     "runs/live/assignment.py",  # classes of players that this process has imported by then
-    "runs/tracking/recording.py",
-    "runs/tracking/tracker.py",
+    "runs/tracking/__init__.py",
     "runs/data/transition_files.py",
     "studies/engines/batched/__init__.py",  # its own modules, when they are first used
     "studies/gathering.py",

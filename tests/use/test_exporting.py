@@ -127,7 +127,7 @@ def test_a_file_is_read_by_a_program_that_has_played_nothing() -> None:
     paths = os.pathsep.join([str(Path(rf.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     surroundings = {**os.environ, "PYTHONPATH": paths}
     done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True, env=surroundings)
-    kinds = "LinearScores LinearValues NetworkPolicy SkipPolicy TanhChoice TanhPolicy table"
+    kinds = "AimedPolicy LinearScores LinearValues NetworkPolicy SkipPolicy TanhChoice TanhPolicy table"
     assert done.stdout.split() == kinds.split()
     assert policy_kinds()["LinearScores"] is LinearScores
 

@@ -278,6 +278,7 @@ class Controlled(PrimalPlayer[ControlledState]):
 def named(given: Any) -> tuple[Function, str | None]:
     """The controller of an argument, and module:function if that names it; text is imported: only for what was typed.
 
+    >>> from math import sqrt
     >>> named(sqrt)[1], named(lambda observation: 0)[1]
     ('math:sqrt', None)
     """

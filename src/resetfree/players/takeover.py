@@ -57,7 +57,7 @@ def radius(n: int, variance: float, error: float) -> float:
     """How far a mean of n values may lie from the truth at any n, with the probability 1 - error.
 
     >>> round(radius(30, 1.0, 0.05), 2), radius(1, 0.0, 0.05)
-    (0.56, inf)
+    (0.57, inf)
     """
     if n < LEAST:
         return inf

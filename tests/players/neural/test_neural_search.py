@@ -178,7 +178,7 @@ def test_what_is_strived_for_by_hand() -> None:
     assert (now.first_fall, now.boldness) == (100, 1.0)
     aim = aimed(now, rows, 40.0, schedule)
     assert aim.weight == pytest.approx(900 / 3000)
-    assert (aim.price, aim.cap) == (20.0, pytest.approx(now.base + now.unit))
+    assert (aim.price, aim.cap) == (40.0, pytest.approx(now.base + 1.3 * now.unit))
     flat = rows_of(np.full(9000, 0.5), falls=(99,))
     bolder = progressed(now, flat, 6000, schedule, refit=False)
     assert bolder.boldness == pytest.approx(2**0.5)  # 3,000 steps, of 6,000 in which it doubles

@@ -19,6 +19,7 @@ CALLS = {
     "from_gym": {"env": "'gym:FrozenLake-v1'"},
     "from_machine": {"address": "'udp://127.0.0.1:9'"},  # where no program listens
     "learn": {"problem": "'grid-v0'", "primal": "'uniform'", "episodes": "50", "max_resets": "1"},
+    "learn_fleet": {"machines": "'grid-v0'", "primal": "'uniform'", "n": "2", "episodes": "10"},
     "limit": {"mdp": MDP},
     "load": {"path": "'none.rfrun'"},
     "make": {"id": "'grid-v0'"},

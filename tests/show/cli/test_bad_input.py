@@ -36,6 +36,7 @@ LINES: dict[str, tuple[str, ...]] = {
     "limit": ("grid-v0", "--episodes", "20"),
     "run": RUN,
     "nonepisodic": ("grid-v0", "--steps", "20"),
+    "fleet": ("grid-v0", "--machines", "2", "--episodes", "10"),
     "certify": ("RUNFILE",),
     "evaluate": ("RUNFILE",),
     "export": ("RUNFILE",),

@@ -193,7 +193,7 @@ RUN = {
     ("gym:CartPole-v1", "--primal", "uniform", "--dual", "projected-gradient"): "needs a bound B on the multipliers",
 }
 MACHINE = {
-    ("--primal", "stored-linear",): "Players that take them as they are: auto, mbpo,",
+    ("--primal", "stored-linear",): "Players that take them as they are: auto, goal-search, mbpo,",
     ("--set", "actions=20000",): "must have at most 10000 actions",
     ("--set", "actions=1",): "must be a number of grid points from 2",
     ("--set", "actions=boxes",): "must be box, or grid points per dimension",

@@ -41,7 +41,8 @@ class FleetPlan:
         if isinstance(self.operators, int):
             whole(self.operators, "'operators' of a fleet", 1, MOST_MACHINES)
         else:
-            good = len(self.operators) > 0 and all(hasattr(one, "perform") for one in self.operators)
+            several = isinstance(self.operators, Sequence) and len(self.operators) > 0
+            good = several and all(hasattr(one, "perform") for one in self.operators)
             expect(good, "'operators' of a fleet", "be a number, or a list of operators", self.operators)
         real(self.reset_time, "'reset_time' of a fleet")
         real(self.risk, "'risk' of a fleet")
