@@ -133,7 +133,8 @@ def test_every_player_is_listed_and_can_be_run(capsys: pytest.CaptureFixture[str
                 ):  # which need a task that states its goals
                     vectors = ("tabletop-small-v0",)
                 words = (*vectors, "--dual", "constant-penalty", "--set", "dual.C=5", *words[1:])
-            assert run_json(capsys, *words)[role] == name
+            quiet = name != "goal-search"  # goals change by themselves there, which is noted as hidden state
+            assert commands.run_json(capsys, *words_of(words), quiet=quiet)[role] == name
     assert main(["list", "players"]) == 0
     out = capsys.readouterr().out
     assert all(row["name"] in out and row["summary"] for row in listed)
