@@ -430,3 +430,8 @@ def test_resets_beyond_the_planning_horizon_are_noted(capsys: pytest.CaptureFixt
     assert data["horizon"] == 50
     assert "resets came more than 5 steps after the one before" in data["warning"]
     assert run_json(capsys, "grid-v0", "--episodes", "20", "--out", "other.rfrun")["warning"] is None
+
+
+def test_a_run_that_ends_before_its_first_episode_has_a_summary(capsys: pytest.CaptureFixture[str]) -> None:
+    data = run_json(capsys, "grid-v0", "--episodes", "4", "--seconds", "1e-300")
+    assert (data["episodes"], data["realised_resets"], data["regret"], data["resets"]) == (0, 0, None, None)

@@ -405,6 +405,8 @@ def summary(run: Run, max_resets: int | None = None) -> dict[str, Any]:
 def _exact(run: Run) -> tuple[Possible, float | None, float | None]:
     """What is possible without a reset, the regret and the expected resets; None for those that are not defined."""
     best = Possible(None, None)
+    if not len(run):  # it was ended before its first episode
+        return best, None, None
     try:
         best = possible(run.solution, run.columns["s1"])
         return best, float(run.regret[-1]), float(run.resets[-1])
