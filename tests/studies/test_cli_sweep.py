@@ -124,6 +124,7 @@ def test_mistakes_are_one_sentence(
     capsys: pytest.CaptureFixture[str], file: Path, words: tuple[str, ...], sentence: str
 ) -> None:
     assert sentence in refused(capsys, *words)
+    assert not Path("sweeps").exists()
 
 
 def test_another_sweep_in_the_same_folder(capsys: pytest.CaptureFixture[str], file: Path) -> None:

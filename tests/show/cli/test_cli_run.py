@@ -433,5 +433,6 @@ def test_resets_beyond_the_planning_horizon_are_noted(capsys: pytest.CaptureFixt
 
 
 def test_a_run_that_ends_before_its_first_episode_has_a_summary(capsys: pytest.CaptureFixture[str]) -> None:
-    data = run_json(capsys, "grid-v0", "--episodes", "4", "--seconds", "1e-300")
-    assert (data["episodes"], data["realised_resets"], data["regret"], data["resets"]) == (0, 0, None, None)
+    words = words_of(("grid-v0", "--episodes", "4", "--seconds", "1e-300"))
+    data = commands.run_json(capsys, *words, quiet=False)
+    assert (data["episodes_played"], data["realised_resets"], data["regret"], data["resets"]) == (0, 0, None, None)

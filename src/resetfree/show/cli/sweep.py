@@ -19,7 +19,7 @@ from resetfree.show.cli.common import FILE, FOLDER, as_json, emit, show_next
 from resetfree.show.cli.progress import TrialsDisplay
 from resetfree.show.report.style import line, look, round_number, save
 from resetfree.studies.engines import Count, StudyStopped
-from resetfree.studies.engines.sweep_runner import ENGINES, run_sweep, standing
+from resetfree.studies.engines.sweep_runner import ENGINES, check_engine, run_sweep, standing
 from resetfree.studies.gathering import Gathered, arrow, gather
 from resetfree.studies.plan import SweepPlan, check_plan, parse_plan, read_plan
 from resetfree.studies.trial import SweepFolder, with_settings, write_text
@@ -250,6 +250,7 @@ def run(file: Path, out: Path | None, update: bool, dry_run: bool, strict: bool,
     if dry_run:
         return _describe(plan, folder, as_json)
     arrow()  # a missing dependency is reported before anything is played
+    check_engine(engine["engine"], engine["address"], engine["time_limit"])
     folder.prepare(text, update=update)
     _play(plan, folder, engine, strict, as_json)
 

@@ -205,11 +205,8 @@ def run_sweep(
     A full disk or a lost cluster is not a failure of its trials: RunError is raised, and the next call plays them. Only
     one process plays a sweep at a time. A finished trial is never played again.
     """
-    check_names([engine], ENGINES, "engine")
-    if address is not None and engine != "ray":
-        raise InvalidInput(f"An address is that of a Ray cluster (--engine ray). Got the engine '{engine}' instead.")
+    check_engine(engine, address, time_limit)
     processes = workers or os.cpu_count() or 1
-    check(time_limit, Seconds | None, "time limit of a trial")
     limit = plan.time_limit if time_limit is None else float(time_limit)
     with folder.playing():
         count, missing = _count(plan, folder)
@@ -226,6 +223,14 @@ def run_sweep(
         await_shut(plan, folder)
     count.running = 0
     return count
+
+
+def check_engine(engine: str, address: str | None, time_limit: float | None) -> None:
+    """Raise InvalidInput for options of `run_sweep` that cannot be, before anything is made for it."""
+    check_names([engine], ENGINES, "engine")
+    if address is not None and engine != "ray":
+        raise InvalidInput(f"An address is that of a Ray cluster (--engine ray). Got the engine '{engine}' instead.")
+    check(time_limit, Seconds | None, "time limit of a trial")
 
 
 def await_shut(plan: SweepPlan, folder: SweepFolder) -> None:
