@@ -138,7 +138,7 @@ def from_gym(
         lift_time_limits(made)
         function, given_by = _function_of_observations(observe, features, called)
         listed = learner_actions(made.action_space, actions, called)
-        some = not action_limits is action_rates is None
+        some = action_limits is not None or action_rates is not None
         acts = ActionLimits.read(action_limits, action_rates, listed, called) if some else None
         listed = listed if acts is None else acts.within
         if states is None and observe is None and features is None and xi is None and bounds is None:
