@@ -4,6 +4,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +47,7 @@ def until(true: Callable[[], bool]) -> None:
 
 
 def learn(problem: Any, **more: Any) -> rf.Run:
-    small = {"planning": 10, "population": 8, "rounds": 2}
-    settings: dict[str, dict[str, Any]] = {"dual": {"C": 200.0}, "primal": small}
+    settings: dict[str, Any] = {"dual": {"C": 200.0}, "primal": {"planning": 10, "population": 8, "rounds": 2}}
     return rf.learn(
         problem,
         "model-search",
@@ -167,8 +167,8 @@ def test_by_the_clock_a_learner_falls_and_is_put_back_and_loss_does_no_harm(tmp_
     faults = {"loss": 0.05, "delay_ms": 1.0, "duplicate": 0.05, "reorder": 0.05, "freeze": 0.01, "freeze_ms": 30.0}
     with served(tmp_path, rate=200.0, faults=faults) as machine:
         problem = rf.from_machine(machine.url, horizon=HORIZON, operator=machine.operator, timeout=10.0)
-        run = learn(problem, episodes=4)
-        problem.close()
+        with closing(problem):
+            run = learn(problem, episodes=4)
         counts = machine.station.counts
     assert len(run) == 4
     assert counts.pulls == len(run.interventions) >= 1
