@@ -125,15 +125,15 @@ def test_a_worse_policy_never_does() -> None:
 def outcome(learned: Floats, controller: Floats, seed: int) -> tuple[Verdict, int]:
     """The first verdict about values of episodes, and after how many."""
     trial = Comparison(seed)
+    start = np.zeros(1)
     for value in controller[:20]:
-        trial.see(float(value))
+        trial.see(start, float(value), controller=True)
     trial.toss(0)
     for k in range(20, len(learned)):
         is_learned = trial.trying
         value = float((learned if is_learned else controller)[k])
-        found = trial.add(value, k)
-        if not is_learned:
-            trial.see(value)
+        found = trial.add(start, value, k)
+        trial.see(start, value, controller=not is_learned)
         if found in (Verdict.BETTER, Verdict.WORSE):
             return found, k
     return Verdict.OPEN, len(learned)

@@ -120,6 +120,13 @@ class MachineSearch(NamedTuple):
         best = self._polished(first, self._value(first, starts, noise), starts, noise)
         return best if not (living and proven) or self._earns_more(best, played, starts, noise) else played
 
+    def gain(self, policy: Candidate) -> float:
+        """How much more a step of a policy is predicted to earn, less resets, than what was shown; 0 if nothing was."""
+        starts, known = self.model.scaling(self.starts), self.copied()
+        noise = np.random.default_rng(self.seed).normal(size=(self.planning, *starts.shape))
+        values = [self._value(one, starts, noise) for one in (policy, *known)]
+        return (values[0] - max(values[1:], default=values[0])) / self.planning
+
     def valued(self, starts: Floats, bonus: float = 0.0) -> list[Candidate]:
         """The policy of value iteration, if there is one; bonus: the reward for a step to where nothing was seen."""
         if self.visited is None:
@@ -224,6 +231,7 @@ class MachineSearchState(SearchState[Searched]):
     proven: Searched  # the one that earned most in a long time without a reset
     rate: float  # what it earned per step
     began: int  # first row since the policy in play began, or since its last reset
+    compared: tuple[tuple[int, float], Searched, float] | None = field(metadata={"saved": False})  # see `compare`
 
     def check_loaded(self) -> None:
         """Raise InvalidInput unless policies rest on whole episodes."""
@@ -354,20 +362,7 @@ class MachineSearchState(SearchState[Searched]):
         """The policy of largest value in the model of the first n rows, of an agent in s1."""
         here = vectors(np.asarray([s1]))
         if (key := (n, here.tobytes(), lam)) not in self.found:
-            model, rng = self.model(n, settings), np.random.default_rng([self.seed, n, 1])
-            surprising = self._fitted(n)[model.surprised(self._seen(n))] + 1
-            plan = MachineSearch(
-                model=model,
-                starts=np.concatenate([here, _starts(self.rows, n, settings.starts, surprising, rng)]),
-                lam=lam,
-                planning=settings.planning,
-                population=settings.population,
-                rounds=settings.rounds,
-                seed=int(rng.integers(2**32)),
-                visited=self.rows.state[self._fitted(n)] if settings.units else None,
-                free=self._caution(n) == 0.0,
-                shown=self._copy(n),
-            )
+            model, plan = self.model(n, settings), self._task(n, here, lam, settings)
             played = scaled_candidate(self.policy, model.scaling)
             found = self._sought(plan, n) or plan.best(
                 played, living=not self.rows.terminated[n - 1], proven=self.has_proven
@@ -375,6 +370,35 @@ class MachineSearchState(SearchState[Searched]):
             self.found.clear()
             self.found[key] = self.policy if found is played else unscaled_policy(*found, model.scaling, self.policy)
         return self.found[key]
+
+    def _task(self, n: int, here: Floats, lam: float, settings: SearchSettings) -> MachineSearch:
+        """A search in the model of the first n rows, from states `here` [., D] and from visited ones."""
+        model, rng = self.model(n, settings), np.random.default_rng([self.seed, n, 1])
+        surprising = self._fitted(n)[model.surprised(self._seen(n))] + 1
+        return MachineSearch(
+            model=model,
+            starts=np.concatenate([here, _starts(self.rows, n, settings.starts, surprising, rng)]),
+            lam=lam,
+            planning=settings.planning,
+            population=settings.population,
+            rounds=settings.rounds,
+            seed=int(rng.integers(2**32)),
+            visited=self.rows.state[self._fitted(n)] if settings.units else None,
+            free=self._caution(n) == 0.0,
+            shown=self._copy(n),
+        )
+
+    @on_one_thread
+    def compare(self, n: int, policy: Searched, lam: float, settings: SearchSettings) -> None:
+        """Predict how much more a policy earns than what was shown, unless that was done."""
+        if self.compared is None or self.compared[0] != (n, lam) or not self.compared[1].same_as(policy):
+            task = self._task(n, self.rows.state[:0], lam, settings)
+            self.compared = (n, lam), policy, task.gain(scaled_candidate(policy, task.model.scaling))
+
+    @property
+    def gain(self) -> float:
+        """What was predicted last, 0 before."""
+        return 0.0 if self.compared is None else self.compared[2]
 
     @on_one_thread
     def foresee(self, n: int, policy: Searched, s1: State, settings: SearchSettings) -> tuple[float, float]:

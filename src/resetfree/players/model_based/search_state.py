@@ -148,5 +148,14 @@ class SearchState(ABC, Generic[Searched]):
         """
 
     @abstractmethod
+    def compare(self, n: int, policy: Searched, lam: float, settings: SearchSettings) -> None:
+        """Predict in the model of the first n rows how much more a policy earns than what was shown: `gain`."""
+
+    @property
+    @abstractmethod
+    def gain(self) -> float:
+        """What was predicted last, per step; 0 before, and where nothing was shown."""
+
+    @abstractmethod
     def foresee(self, n: int, policy: Searched, s1: State, settings: SearchSettings) -> tuple[float, float]:
         """What the model of the first n rows predicts of an episode from s1: its reward, the probability of a reset."""
