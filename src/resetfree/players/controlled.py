@@ -15,7 +15,7 @@ from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput, RunError, imported, one_line
 from resetfree.core.settings import Count, check
 from resetfree.core.state import require
-from resetfree.game.capabilities import Decides, Decision, Follows, LearnsFromEpisodes
+from resetfree.game.capabilities import Decides, Decision, Exploits, Follows, LearnsFromEpisodes
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.safe_region import SafeStates, within_region
 from resetfree.players.takeover import ERROR, Comparison, Verdict
@@ -32,6 +32,10 @@ PAUSE = 5  # episodes of the controller then
 WORTHWHILE = 0.005  # predicted gain in reward per step from which a policy is tried
 LATER = 2.0  # factor of the episodes after which a policy that was worse is tried again
 Function = Callable[[Any], Any]
+NOT_IN_CHARGE = (
+    "The controller acts in this run: there is no learned policy that was shown to be better. Use the controller, or "
+    "learn longer."
+)
 EXPECTED = "The 'controller' of learn must be a function of the observation, or module:function."
 
 
@@ -175,6 +179,16 @@ class Controlled(PrimalPlayer[ControlledState]):
         n = max(episodes, 1.0)
         return Plan(self._controller(state), rewards / n, resets / n)
 
+    def greedy(self, state: ControlledState, lam: float) -> Any:
+        """The learned policy, for use elsewhere; raises RunError where it was not shown to be better."""
+        if not state.trial.in_charge or state.charged >= self.explore:
+            raise RunError(NOT_IN_CHARGE)
+        if isinstance(self.inner, Exploits):
+            return self.inner.greedy(state.inner, lam)
+        starts, counted = state.trial.starts, state.problem.n_states is not None
+        last = starts[-1] if len(starts) else np.zeros(1) if counted else state.safe.mean
+        return self.inner.plan(state.inner, int(last[0]) if counted else last, lam).policy
+
     def _is_due(self, state: ControlledState) -> bool:
         """Whether the learned policy may act now."""
         return state.trial.trying and state.k >= state.rest and state.charged < self.explore
@@ -185,10 +199,7 @@ class Controlled(PrimalPlayer[ControlledState]):
 
     def _controller(self, state: ControlledState) -> Policy:
         if self.function is None:
-            raise RunError(
-                "The controller acts in this run, and a run file holds no code: there is no learned policy that was "
-                "shown to be better. Use the controller, or learn longer."
-            )
+            raise RunError(NOT_IN_CHARGE)
         return ControllerPolicy(self.function, state.problem) if state.table is None else state.table
 
     def _guarded(self, state: ControlledState, learned: Any) -> Policy:
