@@ -243,7 +243,7 @@ class Follows(Protocol):
         """A controller acts wherever its policies leave the states that were safe; may change `state`."""
 
     def gain(self, state: Any) -> float:
-        """How much more per step its last plan is predicted to earn, less resets, than what it was shown; 0: unknown."""
+        """What a step of its last plan is predicted to earn, less resets, more than what it was shown; 0: unknown."""
 
     def follow(self, state: Any, episode: Episode) -> Any:
         """Learn from an episode, and take what was done in it as a policy to improve on; may change `state`."""
