@@ -116,12 +116,12 @@ class Limits:
         for name, function in self.functions.items():
             try:
                 found = function(state)
+                if np.ndim(found) or np.asarray(found).dtype.kind not in "biuf":  # None: it forgot its return
+                    raise TypeError(f"it must return True or False, not {shown(found)}")
             except Exception as error:  # the user's code
                 raise InvalidInput(
                     f"The limit '{name}' raised {one_line(error)} for the state {shown(state)}."
                 ) from error
-            if np.ndim(found) or np.asarray(found).dtype.kind not in "biuf":  # None: the function forgot its return
-                raise InvalidInput(f"The limit '{name}' must return True or False. Got {shown(found)} instead.")
             if found:
                 return True
         return False
@@ -210,10 +210,8 @@ class ActionLimits:
         low, high = low.copy(), high.copy()
         if limits is not None:
             found = Limits.read(limits, names, problem, must=f"{what}, as in {{0: (None, 0.8)}}.")
-            if found.functions:
-                raise InvalidInput(f"{what}, as in {{0: (None, 0.8)}}. Got a function instead.")
             low, high = np.maximum(low, found.low), np.minimum(high, found.high)
-            if not (low < high).all():
+            if found.functions or not (low < high).all():
                 raise InvalidInput(f"{what}, within {actions}. Got {shown(limits)} instead.")
         pairs = dict.fromkeys(range(actions.size), rates) if isinstance(rates, int | float) else rates or {}
         if not isinstance(pairs, Mapping):

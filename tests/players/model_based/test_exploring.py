@@ -33,6 +33,14 @@ def test_it_explores_where_the_reward_has_not_risen() -> None:
     assert not at(2 * FREE, earned=0.97)  # it earns about as much as the best of its steps
 
 
+def test_a_log_without_a_reset_is_no_reason_to_explore() -> None:
+    kept = rows(np.tile([0.2, 1.0], 1500))
+    assert exploring(kept, kept.n) is not None
+    assert exploring(kept, kept.n, given=kept.n) is None
+    assert exploring(kept, kept.n, given=kept.n // 10) is not None
+    assert exploring(kept, kept.n, given=kept.n, stated=True) is not None
+
+
 def test_it_explores_the_later_the_more_resets_there_were() -> None:
     assert not at(2 * PATIENCE - 100, fell=(0,))
     assert at(2 * PATIENCE + 300, fell=(0,))

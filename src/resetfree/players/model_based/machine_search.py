@@ -15,7 +15,7 @@ from resetfree.core.arrays import Floats
 from resetfree.core.compiled import on_one_thread
 from resetfree.core.state import require
 from resetfree.game.capabilities import Decision
-from resetfree.game.replay_buffer import ReplayBuffer, vectors
+from resetfree.game.replay_buffer import vectors
 from resetfree.players.model_based.exploring import Exploring, explored, exploring, trial_is_over
 from resetfree.players.model_based.machine_model import (
     OVERHEAD,
@@ -28,7 +28,12 @@ from resetfree.players.model_based.machine_model import (
     rollout,
     value_and_gradient,
 )
-from resetfree.players.model_based.search_state import SearchSettings, SearchState
+from resetfree.players.model_based.search_state import (
+    SearchSettings,
+    SearchState,
+    began_and_savable,
+    rollout_starts,
+)
 from resetfree.players.model_based.value_iteration import (
     NEARLY,
     Aim,
@@ -43,8 +48,6 @@ from resetfree.problems.formula import TanhChoice, TanhPolicy
 
 Searched: TypeAlias = TanhPolicy | TanhChoice
 FITTED = 4096  # rows that the model is fitted to: half are the latest, half any, lest it forget what is rarely met
-BEGAN = 4  # latest starts after a reset from which rollouts start
-SAVABLE = 20  # steps before a reset from which no policy may recover: no rollout starts there
 GENTLE = 0.3  # part of the box that first actions come from: a machine that is stable at rest is found at little cost
 LONG = 300  # rows without a reset after which a policy is proven
 GAIN = 0.01  # predicted gain in reward per step for which a proven policy is replaced
@@ -231,12 +234,13 @@ class MachineSearchState(SearchState[Searched]):
     proven: Searched  # the one that earned most in a long time without a reset
     rate: float  # what it earned per step
     began: int  # first row since the policy in play began, or since its last reset
-    compared: tuple[tuple[int, float], Searched, float] | None = field(metadata={"saved": False})  # see `compare`
+    given: int = field(metadata={"later": True})  # rows of data
 
     def check_loaded(self) -> None:
         """Raise InvalidInput unless policies rest on whole episodes."""
         super().check_loaded()
         require(self.rows.ends_at(self.began), "policy must begin with an episode")
+        require(self.given <= self.rows.n, "rows of data must exist")
         require(self.rate == NOTHING or 0.0 <= self.rate <= 1.0, "rate must be a mean reward")
 
     @property
@@ -251,7 +255,7 @@ class MachineSearchState(SearchState[Searched]):
     def begin_after_data(self) -> None:
         """Plan again; no policy in play counts as having begun before the data."""
         super().begin_after_data()
-        self.began = self.rows.n
+        self.began = self.given = self.rows.n
 
     def begin_with(self, policy: Searched, lam: float) -> None:
         """Play a policy first that was learned elsewhere, and count it as proven with what the last data earned."""
@@ -295,11 +299,15 @@ class MachineSearchState(SearchState[Searched]):
 
     def explores(self, n: int) -> Exploring | None:
         """What is explored for with the first n rows; nothing beside a controller, whose not falling proves little."""
-        return None if len(self.shown) and not self.never_resets else exploring(self.rows, n, stated=self.never_resets)
+        if len(self.shown) and not self.never_resets:
+            return None
+        return exploring(self.rows, n, stated=self.never_resets, given=self.given)
 
     def explored(self) -> list[Decision]:
         """When it began to explore, and why."""
-        return [] if len(self.shown) and not self.never_resets else explored(self.rows, stated=self.never_resets)
+        if len(self.shown) and not self.never_resets:
+            return []
+        return explored(self.rows, stated=self.never_resets, given=self.given)
 
     def _caution(self, n: int) -> float:
         """The part of the initial caution that is left."""
@@ -340,8 +348,11 @@ class MachineSearchState(SearchState[Searched]):
         return taken[latest_and_any(len(taken), FITTED, np.random.default_rng([self.seed, n, 2]))]
 
     def _copy(self, n: int) -> tuple[Floats, Floats] | None:
-        """States and actions that were shown in the first n rows."""
+        """States and actions that were shown in the first n rows, or else those of data that led to no reset."""
         rows = self.shown_in(n)
+        if not len(rows) and self.given:
+            safe = began_and_savable(self.rows, self.given)[1]
+            rows = safe[self.rows.taken(self.given)[safe]]
         rows = rows[latest_and_any(len(rows), COPIED, np.random.default_rng([self.seed, n, 3]))]
         return (self.rows.state[rows], self.policy.unit(self.rows.action[rows])) if len(rows) else None
 
@@ -365,7 +376,7 @@ class MachineSearchState(SearchState[Searched]):
             model, plan = self.model(n, settings), self._task(n, here, lam, settings)
             played = scaled_candidate(self.policy, model.scaling)
             found = self._sought(plan, n) or plan.best(
-                played, living=not self.rows.terminated[n - 1], proven=self.has_proven
+                played, living=n > self.given and not self.rows.terminated[n - 1], proven=self.has_proven
             )
             self.found.clear()
             self.found[key] = self.policy if found is played else unscaled_policy(*found, model.scaling, self.policy)
@@ -377,7 +388,7 @@ class MachineSearchState(SearchState[Searched]):
         surprising = self._fitted(n)[model.surprised(self._seen(n))] + 1
         return MachineSearch(
             model=model,
-            starts=np.concatenate([here, _starts(self.rows, n, settings.starts, surprising, rng)]),
+            starts=np.concatenate([here, rollout_starts(self.rows, n, settings.starts, surprising, rng)]),
             lam=lam,
             planning=settings.planning,
             population=settings.population,
@@ -394,11 +405,6 @@ class MachineSearchState(SearchState[Searched]):
         if self.compared is None or self.compared[0] != (n, lam) or not self.compared[1].same_as(policy):
             task = self._task(n, self.rows.state[:0], lam, settings)
             self.compared = (n, lam), policy, task.gain(scaled_candidate(policy, task.model.scaling))
-
-    @property
-    def gain(self) -> float:
-        """What was predicted last, 0 before."""
-        return 0.0 if self.compared is None else self.compared[2]
 
     @on_one_thread
     def foresee(self, n: int, policy: Searched, s1: State, settings: SearchSettings) -> tuple[float, float]:
@@ -440,24 +446,3 @@ def scaled_candidate(policy: Searched, scaling: Scaling) -> Candidate:
     return Candidate(
         scaled_policy(policy, scaling), np.concatenate([policy.hidden * scaling.scale, shift[:, None]], axis=1)
     )
-
-
-def began_and_savable(rows: ReplayBuffer, n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Of the first n rows: the latest starts after a reset, and the visited ones that were still recoverable."""
-    fell, lived = np.flatnonzero(rows.terminated[:n]), np.flatnonzero(~rows.terminated[:n])
-    began = np.append(0, fell[fell < n - 1] + 1)[-BEGAN:]
-    ends = np.append(fell, n + SAVABLE)[np.searchsorted(fell, lived)]
-    return began, lived[ends - lived > SAVABLE]
-
-
-def _starts(rows: ReplayBuffer, n: int, count: int, surprising: NDArray[np.int64], rng: np.random.Generator) -> Floats:
-    """The latest starts after a reset, and visited states that were still recoverable.
-
-    Half of these follow a transition that the model cannot explain, if there were any: rollouts contain no set point
-    that moves and no blow, and the search would otherwise find a policy that fails after them.
-    """
-    began, savable = began_and_savable(rows, n)
-    visited = rng.choice(savable, count) if len(savable) else savable
-    if len(after := np.intersect1d(surprising, savable)):
-        visited[::2] = np.resize(rng.permutation(after), len(visited[::2]))
-    return np.asarray(rows.state[np.concatenate([began, visited]).astype(int)])

@@ -147,7 +147,9 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
             "found": {},
             "compared": None,
         }
-        return MachineSearchState(empty_buffer(problem), none[0], **fresh, proven=none[1], rate=NOTHING, began=0)
+        return MachineSearchState(
+            empty_buffer(problem), none[0], **fresh, proven=none[1], rate=NOTHING, began=0, given=0
+        )
 
     def plan(self, state: SearchState[Any], s1: State, lam: float) -> Plan:
         """The policy that is kept while it is neither stale nor made for another multiplier; else a new one."""
@@ -197,7 +199,7 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
 
     def gain(self, state: SearchState[Any]) -> float:
         """That of the policy planned last, in the model."""
-        return state.gain
+        return 0.0 if state.compared is None else state.compared[2]
 
     def follow(self, state: SearchState[Any], episode: Episode) -> SearchState[Any]:
         """Add the steps of an episode whose behaviour is to be improved on; one that was reset is only learned from."""
