@@ -14,21 +14,18 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from multiprocessing import resource_tracker
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple
 
 
-class Closes(ABC):
+class Closes(AbstractContextManager[Any], ABC):
     """A context manager that is closed at the end of the block, whatever happens in it."""
 
     @abstractmethod
     def close(self) -> None:
         """Release resources."""
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -110,17 +107,6 @@ def is_alive(pid: int) -> bool:
 def owned(about: os.stat_result) -> bool:
     """Whether a file is this user's, where files have owners."""
     return not hasattr(os, "getuid") or about.st_uid == os.getuid()
-
-
-def flush_folder(folder: Path) -> None:
-    """Write the names in a folder to the disk, where a folder can be opened: a power cut then takes none back."""
-    if os.name != "posix":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 class Activity(NamedTuple):

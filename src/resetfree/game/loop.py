@@ -44,7 +44,11 @@ class Game:
     rng: np.random.Generator  # the only source of randomness
     why: str = "start"  # the reason for that reset: see `Problem.perform_reset`
     pauses: Pauses = field(default_factory=Pauses)
-    stuck: str = ""  # since when the run is stuck, and where; "" while it does not
+    stuck: str = ""  # since when the run is stuck, and where; "" while it is not
+
+    def saved(self) -> bytes:
+        """What a checkpoint must hold besides the players: nothing, where every plan is new."""
+        return b""
 
 
 def begin(problem: Problem, primal: PrimalPlayer[P], dual: DualPlayer[D], *, episodes: int, seed: int) -> Game:

@@ -244,6 +244,18 @@ class Problem(ABC):
     never_resets: bool = False  # whether it is stated that nothing that can happen is a reset
 
     @property
+    def states_kind(self) -> str:
+        """The kind of its states: finitely many (counted, changing, features), numbers (vectors), or neither.
+
+        counted: dynamics that are the same at all steps, and one task; changing: others; features: of pairs are given.
+        """
+        if self.n_states is None:
+            return "neither" if self.low is None else "vectors"
+        if self.phi is not None or self.actions.n is None:
+            return "neither" if self.phi is None else "features"
+        return "counted" if self.stationary and self.n_contexts == 1 else "changing"
+
+    @property
     def guidance(self) -> Guidance | None:
         """Goals, starts and demonstrations, if the task states them."""
         return None

@@ -148,6 +148,7 @@ class LinearUCB(HasRidge, PrimalPlayer[AnyState]):
     """
 
     name: ClassVar[str] = "linear-ucb"
+    suited_states: ClassVar[tuple[str, ...]] = ("features",)
     prediction: ClassVar[Prediction] = "low"
     B: Bound | None = None
     width: Width = "tuned"
@@ -281,7 +282,7 @@ class LinearUCB(HasRidge, PrimalPlayer[AnyState]):
         pooled data afford a larger penalty (1.5 resets in place of 2.7, at a regret of 20 in place of 13), data per
         step do not.
         """
-        if problem.n_states is None or problem.phi is None or not bound_known:
+        if problem.phi is None or not bound_known:
             return None
         factor = 4.0 if problem.stationary else 1.0
         why = f"{features_words(problem.phi.shape[2], problem.stationary)}; a reset is charged {factor:g} B"

@@ -178,6 +178,7 @@ class StoredLinear(TakesEpisodes, HasRidge, PrimalPlayer[StoredState]):
     """
 
     name: ClassVar[str] = "stored-linear"
+    suited_states = ("vectors",)
     prediction: ClassVar[Prediction] = "low"
     refuses: ClassVar[tuple[str, ...]] = ("layered",)
     scale: NonNegative = 0.1

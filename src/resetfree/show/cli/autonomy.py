@@ -1,133 +1,24 @@
 """`resetfree bench autonomy`: methods that bring a system back themselves, in one table and on one page."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import NamedTuple
 
 import click
-import numpy as np
 from rich.console import Console
-from rich.table import Table
 
 from resetfree.core.certificate import plain
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import check_names
 from resetfree.problems.registry import parse_options
 from resetfree.show.cli.common import FILE, as_json, command, emit, one_argument
+from resetfree.show.report.comparison import autonomy_rows, autonomy_table, autonomy_tables
 from resetfree.studies.engines import Workers
-from resetfree.studies.statistics import Interval, interval
 from resetfree.studies.suites import autonomy as suite
 from resetfree.studies.suites import split_names
 
 BEGIN, END = "<!-- measured -->", "<!-- end of what was measured -->"
-
-
-class MethodRow(NamedTuple):
-    """A method on a task: its trials of one length, settings and engine."""
-
-    task: str
-    method: str
-    steps: int
-    settings: str
-    engine: str
-    seeds: int
-    cut: int
-    deployed: Interval
-    interventions: Interval
-    requested: float
-    timeouts: str
-    reward: Interval
-    published: float | None
-    command: str
-
-
-def rows_of(lines: Iterable[suite.Line]) -> list[MethodRow]:
-    """The rows, by task, and the best deployed success first; what was refused has none."""
-    groups: dict[tuple[str, ...], list[suite.Line]] = {}
-    for line in lines:
-        if line["status"] != suite.REFUSED and line["deployed"]:
-            options = " ".join(f"--set {key}={value}" for key, value in sorted(line["settings"].items()))
-            key = line["task"], line["method"], str(line["steps"]), options, line["engine"]
-            groups.setdefault(key, []).append(line)
-    found = [_row(key, group) for key, group in groups.items()]
-    return sorted(found, key=lambda row: (row.task, row.engine, row.steps, -row.deployed.mean, row.method))
-
-
-def _row(key: tuple[str, ...], group: Sequence[suite.Line]) -> MethodRow:
-    task, method, steps, options, engine = key
-    seeds = sorted(line["seed"] for line in group)
-    whole = [line for line in group if line["status"] != suite.CUT] or list(group)
-    turns, timeouts = (sum(line.get(name, 0) for line in whole) for name in ("turns", "timeouts"))
-    words = [
-        "resetfree bench autonomy",
-        f"--methods {method}",
-        f"--tasks {task}",
-        f"--seeds {seeds[0]}:{seeds[-1] + 1}",
-    ]
-    every = group[0].get("every", group[0]["deployed"][0][0])
-    words += [f"--steps {steps} --every {every}", options, "--together" if engine == "together" else ""]
-    return MethodRow(
-        task,
-        method,
-        int(steps),
-        options,
-        engine,
-        seeds=len(whole),
-        cut=sum(line["status"] == suite.CUT for line in group),
-        deployed=interval([float(np.mean([one[1] for one in line["deployed"][-suite.LAST :]])) for line in whole]),
-        interventions=interval([float(line["interventions"]) for line in whole]),
-        requested=float(np.mean([line["requested"] for line in whole])),
-        timeouts=f"{timeouts} of {turns}" if turns else "",
-        reward=interval([float(line["rewards"][-1]) for line in whole]),
-        published=suite.published(method).get(task),
-        command=" ".join(word for word in words if word),
-    )
-
-
-def span(found: Interval, digits: int = 2) -> str:
-    """A mean and its interval."""
-    return f"{found.mean:.{digits}f} [{found.low:.{digits}f}, {found.high:.{digits}f}]"
-
-
-def table_of(rows: Sequence[MethodRow]) -> Table:
-    """The rows for a terminal."""
-    table = Table(box=None, header_style="bold")
-    for name in ("task", "method", "steps", "seeds", "deployed", "interventions", "requested", "time-outs", "cut"):
-        table.add_column(name)
-    for row in rows:
-        numbers = span(row.deployed), span(row.interventions, 1), f"{row.requested:.1f}", row.timeouts
-        cells = (row.task, row.method, f"{row.steps:,}", str(row.seeds), *numbers, str(row.cut or ""))
-        table.add_row(*cells)
-    return table
-
-
-def commands(rows: Sequence[MethodRow]) -> list[str]:
-    """The commands of rows; one for all that differ in the method only."""
-    methods: dict[str, list[str]] = {}
-    for row in rows:
-        methods.setdefault(row.command.replace(f"--methods {row.method} ", "--methods {} ", 1), []).append(row.method)
-    return [command.replace("{}", ",".join(names), 1) for command, names in methods.items()]
-
-
-def markdown(rows: Sequence[MethodRow]) -> str:
-    """A table per task and length, and the commands of its rows."""
-    parts = []
-    keys = dict.fromkeys((row.task, row.engine, row.steps, row.settings) for row in rows)
-    for task, engine, steps, options in keys:
-        own = [row for row in rows if (row.task, row.engine, row.steps, row.settings) == (task, engine, steps, options)]
-        how = "all learners in one program" if engine == "together" else "each trial alone"
-        parts.append(f"### `{task}`, {steps:,} steps, {how}{f', `{options}`' if options else ''}\n")
-        parts.append("| method | seeds | deployed success | interventions | help requested | time-outs of turns | ")
-        parts[-1] += "reward a step, continuing | published |\n|---|---|---|---|---|---|---|---|"
-        for row in own:
-            seeds = f"{row.seeds}, {row.cut} cut" if row.cut else str(row.seeds)
-            published = "" if row.published is None else f"{row.published:.2f}"
-            cells = span(row.deployed), span(row.interventions, 1), f"{row.requested:.1f}", row.timeouts
-            parts.append(f"| {row.method} | {seeds} | {' | '.join(cells)} | {span(row.reward, 3)} | {published} |")
-        parts.append("\n```sh\n" + "\n".join(commands(own)) + "\n```\n")
-    return "\n".join(parts)
 
 
 def write_page(page: Path, lines: Sequence[suite.Line]) -> None:
@@ -138,7 +29,8 @@ def write_page(page: Path, lines: Sequence[suite.Line]) -> None:
     if not begin or not end:
         raise InvalidInput(f"The page '{page}' must have the lines '{BEGIN}' and '{END}'.")
     refused = sorted({(line["method"], line["task"], line["why"]) for line in lines if line["status"] == suite.REFUSED})
-    text = markdown(rows_of(lines)) + "".join(f"\n- `{method}` on `{task}`: {why}" for method, task, why in refused)
+    text = autonomy_tables(autonomy_rows(lines))
+    text += "".join(f"\n- `{method}` on `{task}`: {why}" for method, task, why in refused)
     page.write_text(f"{first}{BEGIN}\n\n{text}\n{END}{last}")
 
 
@@ -183,11 +75,11 @@ def autonomy(given: SimpleNamespace) -> None:
     lines = list(suite.newest(suite.read(given.out)).values())
     if given.page is not None:
         write_page(given.page, lines)
-    rows = rows_of(lines)
+    rows = autonomy_rows(lines)
     emit(
         plain({"results_file": str(given.out), "trials": len(lines), "rows": [row._asdict() for row in rows]}),
         given.as_json,
-        lambda console: Console(width=max(console.width, WIDTH)).print(table_of(rows)),
+        lambda console: Console(width=max(console.width, WIDTH)).print(autonomy_table(rows)),
     )
 
 

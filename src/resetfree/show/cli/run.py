@@ -24,7 +24,7 @@ from resetfree.problems.operators import CHANNELS, OperatorReset
 from resetfree.problems.registry import World, full_name, in_family, is_machine, option_names, parse_options
 from resetfree.runs.file.ledger import read, read_episodes_of, read_spec_of
 from resetfree.runs.learn import fulfil
-from resetfree.runs.live.learner_location import LearnerLocation, RayLearner, is_on_ray
+from resetfree.runs.live.learner_location import RAY, LearnerLocation, RayLearner
 from resetfree.runs.recall import trusted_options
 from resetfree.runs.request import FROM, OPTIONS, RunRequest
 from resetfree.runs.setup import split_settings
@@ -388,7 +388,7 @@ def _place_of(learner: str, pairs: Sequence[str]) -> tuple[LearnerLocation, dict
     given = parse_options(pairs)
     own = {key: value for key, value in given.items() if key.startswith(LEARNER)}
     others = {key: value for key, value in given.items() if key not in own}
-    if is_on_ray(learner):
+    if learner.split(":")[0] == RAY:
         return RayLearner.parse(learner, {key.removeprefix(LEARNER): value for key, value in own.items()}), others
     if own:
         raise InvalidInput(f"The settings '{LEARNER}KEY' are of a learner on Ray. Got '--learner {learner}' instead.")

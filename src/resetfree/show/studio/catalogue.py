@@ -22,7 +22,7 @@ from resetfree.core.settings import (
     plain_parts,
     record,
 )
-from resetfree.game.capabilities import Suits, choose
+from resetfree.game.capabilities import choose, offer_of
 from resetfree.game.loop import FEEDBACK
 from resetfree.players import ALGORITHM_1, BASES, discover, make_player, settings
 from resetfree.problems.blueprint import describe
@@ -256,7 +256,7 @@ def _players_of(problem: Problem) -> list[str]:
             make_player("primal", name, given, warn=False).init(problem, 100, 0)
         except ResetFreeError:
             continue
-        offer = player.suits(problem, bound_known=True) if isinstance(player, Suits) else None
+        offer = offer_of(player, problem, bound_known=True)
         order.append((-offer.rank if offer else 0.0, name))
     return [name for _, name in sorted(order)]
 
