@@ -10,8 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from resetfree.core.certificate import plain
-from resetfree.core.errors import InvalidInput
-from resetfree.core.settings import check_names
+from resetfree.core.settings import check_names, expect
 from resetfree.players import Method
 from resetfree.show.cli import bench_pages
 from resetfree.show.cli.autonomy import autonomy
@@ -68,12 +67,10 @@ def bench(given: SimpleNamespace) -> None:
     players = _methods(given.chosen, learners=what.learners)
     again = [] if given.redo is None else _methods(given.redo)
     file = given.out or Path("bench") / f"{suite}.jsonl"
-    if not file.name:
-        raise InvalidInput(f"The '--out' of bench must be the name of a file. Got '{file}' instead.")
+    expect(file.name, "'--out' of bench", "be the name of a file", got=f"'{file}'")
     if docs is not None:
         bench_pages.check_page(docs)
-    if file.suffix == ".png":
-        raise InvalidInput(f"The '--out' of bench must not end in .png, as its picture does. Got '{file}' instead.")
+    expect(file.suffix != ".png", "'--out' of bench", "not end in .png, as its picture does", got=f"'{file}'")
     with (
         Results(file, suite, overwrite=given.overwrite, redo=[method.name for method in again]) as results,
         TrialsDisplay(quiet=True) as on,

@@ -15,6 +15,7 @@ from typing import Any
 from resetfree.core.arguments import is_special
 from resetfree.core.errors import InvalidInput, RunError
 from resetfree.core.readable import counted, number
+from resetfree.core.settings import expect
 from resetfree.show.report import films, maps, page, players, style
 from resetfree.show.report import html_tables as tables
 from resetfree.show.report import learning_curves as learning
@@ -117,8 +118,7 @@ def run_files(given: Sequence[str | Path]) -> list[Path]:
 
 def check_target(target: Path) -> None:
     """Refuse, before any work, a target that cannot be written or is a file of another kind."""
-    if target.is_dir():
-        raise InvalidInput(f"The report must go to a file. Got the folder '{target}' instead.")
+    expect(not target.is_dir(), "report", "go to a file", got=f"the folder '{target}'")
     if target.exists():
         try:
             is_report = False

@@ -18,6 +18,7 @@ from resetfree.core.settings import (
     check_names,
     declarations,
     either,
+    expect,
     is_whole,
     plain_parts,
     record,
@@ -264,8 +265,7 @@ def _players_of(problem: Problem) -> list[str]:
 def problem_options(id: str, given: Any) -> dict[str, Any]:
     """Options of a registered problem, bounded before the problem is made."""
     known = problems()
-    if id not in known:
-        raise InvalidInput(f"The problem must be registered (see `resetfree list problems`). Got {shown(id)} instead.")
+    expect(id in known, "problem", "be registered (see `resetfree list problems`)", id)
     check(given, dict[str, Any], f"options of '{id}'")
     check_names(given, [*known[id].options, HELP], f"option of problem '{id}'")
     for name, value in given.items():
