@@ -60,7 +60,7 @@ class Suits(Protocol):
 def offer_of(player: Any, problem: Problem, *, bound_known: bool) -> Suited | None:
     """How well a class of players suits a problem; None if it does not, or is not for `auto`.
 
-    Only players whose `suited_states` have the problem's `states_kind` are asked: no others are read.
+    Only players whose `suited_states` have the problem's `states_kind` are considered: no others are read.
     """
     suited = getattr(player, "suited_states", None)
     if not isinstance(player, Suits) or (suited is not None and problem.states_kind not in suited):
