@@ -1,4 +1,4 @@
-"""The game of the paper: a primal player chooses policies, a dual player the price of a reset, both learn from episodes.
+"""The game of the paper: a primal player chooses policies, a dual player the price of a reset; both learn.
 
 loop           read first: the whole game on one screen; FEEDBACK has the signals that the dual player can get
 contract       what a player is (`init`, `plan`, `update`), and `Round`, the record that both players learn from

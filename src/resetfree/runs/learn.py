@@ -1,8 +1,9 @@
-"""`learn`: play the game, keep every round, and resume after any interruption with the same result, bit for bit.
+"""`learn`, `learn_fleet` and `load`: how a run begins, on one machine or several, and how one is resumed or read.
 
-All randomness comes from one seed. Every round is committed before a reset is requested, and at the latest after
-`checkpoint_every` seconds, together with a checkpoint: the state of the game between two rounds. Resuming restores the
-newest checkpoint, and replays the rounds since to the players.
+A resumed run has the same result as one that was never interrupted, bit for bit. All randomness comes from one seed.
+Every round is committed before a reset is requested, and at the latest after `checkpoint_every` seconds, together with
+a checkpoint: the state of the game between two rounds. Resuming restores the newest checkpoint, and replays the rounds
+since to the players.
 """
 
 import dataclasses
@@ -17,6 +18,7 @@ from resetfree.core.arguments import whole
 from resetfree.core.errors import InvalidInput, RunError
 from resetfree.game.contract import MOST_EPISODES, DualPlayer, PrimalPlayer
 from resetfree.players import current_settings
+from resetfree.players.controlled import learner_of
 from resetfree.problems.blueprint import describe, model_from
 from resetfree.problems.operators import Operator
 from resetfree.problems.registry import PROBLEMS, World, find_world
@@ -252,7 +254,7 @@ def _create(
 
 
 def _as_it_became(world: World, file: Path) -> World:
-    """The world of a file whose states became a history by themselves."""
+    """The problem of a file with the history of observations as its state, where the run had switched to one."""
     n = read_spec_of(file)["problem_options"].get("history")
     if type(n) is not int or "history" in world.options or not world.problem.may_remember:
         return world
@@ -261,7 +263,10 @@ def _as_it_became(world: World, file: Path) -> World:
 
 
 def _with_first(request: RunRequest, opened: OpenRun) -> OpenRun:
-    """With the rounds so far, where the state may still become a history: only of a run that learns from them alone."""
+    """The run with its rounds in memory, if its state may still become a history of observations.
+
+    That is so only for runs that learn from their own rounds alone: played directly, without data or a controller.
+    """
     problem, ledger = opened.setup.world.problem, opened.ledger
     alone = request.when.rate is request.when.delay is None and not request.from_what
     if not (alone and opened.schedule is request.who.controller is None and problem.may_remember):
@@ -272,7 +277,7 @@ def _with_first(request: RunRequest, opened: OpenRun) -> OpenRun:
 
 
 def _widened(request: RunRequest, opened: OpenRun, run: Run) -> OpenRun:
-    """The run again, with a history of observations as the state: fresh players learn from the rounds so far."""
+    """The run restarted with a history of observations as its state: fresh players learn from the rounds so far."""
     world, problem, first = opened.setup.world, opened.setup.world.problem, opened.first or []
     n = problem.advised_history
     episodes = problem.remember(n, [one.episode for one in first])
@@ -292,10 +297,9 @@ def _widened(request: RunRequest, opened: OpenRun, run: Run) -> OpenRun:
     return dataclasses.replace(again, before=run.seconds)
 
 
-def _today(spec: dict[str, Any], setup: Setup) -> dict[str, Any]:
-    """The spec of a file, the settings of its players under the names of today; those that are new have defaults."""
-    primal = getattr(setup.primal, "inner", setup.primal)  # beside a controller, the learner
-    players = {"primal": primal, "dual": setup.dual}
+def _with_present_names(spec: dict[str, Any], setup: Setup) -> dict[str, Any]:
+    """The spec of a file with the settings of its players under their present names; new settings have defaults."""
+    players = {"primal": learner_of(setup.primal), "dual": setup.dual}
     named = {
         role: {**_defaults(player), **current_settings(player, spec[role]["settings"])}
         for role, player in players.items()
@@ -322,7 +326,11 @@ def _reopen(
     try:
         wanted = ledger.episodes if episodes is None else whole(episodes, "'episodes' of a run", 1, MOST_EPISODES)
         setup = _prepared(request, world, timing, spec)
-        different, ask, asks = difference(_today(spec, setup), setup.spec), request.around.ask, spec.get("ask", "never")
+        different, ask, asks = (
+            difference(_with_present_names(spec, setup), setup.spec),
+            request.around.ask,
+            spec.get("ask", "never"),
+        )
         if different or ask not in (None, asks):
             raise RunError(f"The run file '{file}' {different or f'was made with ask={asks!r}, not {ask!r}'}.")
         setup = dataclasses.replace(setup, spec=spec)

@@ -21,7 +21,7 @@ from resetfree.core.errors import NotCertifiable, RunError
 from resetfree.game.capabilities import Decision
 from resetfree.game.contract import Pauses, Prediction
 from resetfree.players import Role, discover, make_player
-from resetfree.players.controlled import under_controller
+from resetfree.players.controlled import learner_of, under_controller
 from resetfree.problems.blueprint import fingerprint, number
 from resetfree.problems.continuum import Continuum, as_rows, continuum_behind, inside_continuum
 from resetfree.problems.contract import Intervention, Note, Problem
@@ -218,7 +218,7 @@ class Run:
         name, settings = self.spec[role]["name"], self.spec[role]["settings"]
         known = None if self.learned is None or role == "dual" else self.learned.player
         explore = None if role == "dual" else self.spec.get("controller", {}).get("explore")
-        known = known if explore is None else getattr(known, "inner", known)
+        known = known if explore is None else learner_of(known)
         if known is not None and known.name == name and type(known) is not discover(role).get(name):
             return under_controller(known, explore)
         settings = {key: number(value) for key, value in settings.items()}

@@ -1,9 +1,15 @@
 """The report: run files in, one self-contained HTML file out; nothing is written unless all of it was made.
 
-Data flow: `groups` (run files, grouped by their specs, and the bounds of theorems for them) -> `figures` (points of a
-curve, a `Drawing`) -> `headline` (the result, and groups compared), `learning_curves`, `players`, `maps`, `films` and
-`html_tables` -> `page` (sections and HTML) -> this module. It reads run files only, and names no player. Pictures and
-films in files of their own: `pictures`, `filming`.
+`write_report` is the entry, and `build` puts the page together, from top to bottom as it is read. Where its parts are:
+
+groups           run files grouped by their specs, with the bounds of theorems for them
+headline         the first figures and the result in a sentence, and the comparison of groups
+html_tables      the tables: the overview (the first one), players, certificates, interventions, fleets
+learning_curves, players, maps, films   the figures, each a `Drawing` of `figures`
+page, style      sections and HTML; colours and fonts
+pictures, filming   pictures and films in files of their own
+
+It reads run files only, and names no player.
 """
 
 import time
