@@ -3,7 +3,7 @@
 plan        read first: the machines of a run, how many operators there are, and where each machine runs
 crews       the machines themselves: in this process, in threads, in processes or on a Ray cluster
 schedules   in which order episodes begin and end, and how a fleet is resumed
-table       the columns that a run of a fleet has beside the usual ones
 
-The game is `game.fleet`; the theory of its bound on resets is in `theory.delay`.
+The game is `game.fleet`; the theory of its bound on resets is in `theory.delay`; `runs.result.fleet_table` summarises a
+run of a fleet.
 """
