@@ -16,9 +16,8 @@ from resetfree.problems.finite.mdp import FiniteMDP, check_model
 from resetfree.problems.zoo.continuous_box import ContinuousBoxMDP
 from resetfree.problems.zoo.continuous_linear import ContinuousLinearMDP
 from resetfree.theory.oracle import dynamic_programming, nodes, quadrature
-from resetfree.theory.oracle.dynamic_programming import Evaluator, evaluator_of
-
-__all__ = ["Evaluator", "evaluator_of", "solve"]
+from resetfree.theory.oracle.dynamic_programming import Evaluator as Evaluator
+from resetfree.theory.oracle.dynamic_programming import evaluator_of as evaluator_of
 
 
 @overload
