@@ -4,7 +4,7 @@ import numpy as np
 
 from resetfree.core.arrays import Floats
 from resetfree.game.replay_buffer import ReplayBuffer
-from resetfree.players.model_based.exploring import FREE, PATIENCE, TRIAL, explored, exploring, trial_is_over
+from resetfree.players.model_based.exploring import BRAVE, FREE, PATIENCE, TRIAL, explored, exploring, trial_is_over
 
 
 def rows(reward: Floats, fell: tuple[int, ...] = (), length: int = 100) -> ReplayBuffer:
@@ -37,8 +37,11 @@ def test_a_log_without_a_reset_is_no_reason_to_explore() -> None:
     kept = rows(np.tile([0.2, 1.0], 1500))
     assert exploring(kept, kept.n) is not None
     assert exploring(kept, kept.n, given=kept.n) is None
-    assert exploring(kept, kept.n, given=kept.n // 10) is not None
-    assert exploring(kept, kept.n, given=kept.n, stated=True) is not None
+    later, stated = exploring(kept, kept.n, given=kept.n // 10), exploring(kept, kept.n, given=kept.n, stated=True)
+    assert later is not None
+    assert later.caution == BRAVE
+    assert stated is not None
+    assert stated.caution == 0.0
 
 
 def test_it_explores_the_later_the_more_resets_there_were() -> None:

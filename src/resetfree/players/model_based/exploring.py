@@ -101,7 +101,8 @@ def exploring(rows: ReplayBuffer, n: int, *, stated: bool = False, given: int = 
     """How to explore with the first n rows; None: not at all.
 
     stated: whether it is known that nothing can be a reset.
-    given: rows that are data: a log without a reset shows how careful its controller was, and not that there is none.
+    given: rows that are data: a log without a reset shows how careful its controller was, and not that there is none;
+      what begins with it is as careful, so that resets are taken for known.
     """
     taken = rows.taken(n)
     reward, fell = rows.reward[:n][taken], np.flatnonzero(rows.terminated[:n])
@@ -111,8 +112,8 @@ def exploring(rows: ReplayBuffer, n: int, *, stated: bool = False, given: int = 
     low, high = np.quantile(reward, (0.0, 0.99))
     content = reward[-BLOCK:].mean() > high - WITHIN * (high - low)  # as much as the best steps that were seen
     since, longest = stalled(own)
-    if len(fell):
-        since = min(since, n - int(fell[-1]) - 1)
+    if len(fell) or len(own) < len(reward):
+        since = min(since, n - int(fell[-1]) - 1) if len(fell) else since
         needed = PATIENCE * (1 + len(fell))
         found = Exploring(since, caution=BRAVE, seeks=False, trials=since < needed + LASTING)
         return None if content or since < needed else found
