@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.show.studio.serving import Served, served, until
+from tests.show.studio.serving import Served, served
+from tests.waiting import until
 
 import resetfree as rf
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.show.studio.serving import until
+from tests.waiting import until
 
 import resetfree as rf
 from resetfree.show.studio import limits

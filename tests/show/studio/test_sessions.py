@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.show.studio.serving import GRID, until
+from tests.show.studio.serving import GRID
+from tests.waiting import until
 
 import resetfree as rf
 from resetfree.show.cli.run_summary import summary

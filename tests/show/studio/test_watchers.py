@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.show.studio.serving import GRID, Here, until
+from tests.show.studio.serving import GRID, Here
+from tests.waiting import until
 
 import resetfree as rf
 from resetfree.show.studio import limits
