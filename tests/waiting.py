@@ -1,22 +1,24 @@
-"""Waiting for other threads and processes, and the surroundings in which processes find the tests: one place for all."""
+"""Waiting for other threads and processes, and surroundings in which processes find the tests: one place for all."""
 
 import os
 import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 ROOT = Path(__file__).parents[1]
 LONG = 300.0  # seconds that a busy computer may need for anything
+T = TypeVar("T")
 
 
-def until(good: Callable[[], object], pause: float = 0.01) -> None:
-    """Wait for something that will be so."""
+def until(good: Callable[[], T], pause: float = 0.01) -> T:
+    """Wait for something that will be so, and return it."""
     end = time.monotonic() + LONG
-    while not good():
+    while not (found := good()):
         assert time.monotonic() < end, "it did not come"
         time.sleep(pause)
+    return found
 
 
 def appear(path: Path, process: "subprocess.Popen[Any] | None" = None) -> Path:

@@ -249,7 +249,12 @@ def test_between_episodes_the_safe_action_is_commanded_at_every_tick_unless_the_
     holding = Holding(problem, rf.Deadlines(1000.0, safe=[2.0]))
     assert not holding.commanded
     began = time.monotonic()
-    until(lambda: (holding.look(), len(belt.sent) >= 20)[1], pause=0.0)
+
+    def enough() -> bool:
+        holding.look()
+        return len(belt.sent) >= 20
+
+    until(enough, pause=0.0)
     assert holding.commanded
     assert len(belt.sent) <= 1000.0 * (time.monotonic() - began) + 2  # by the clock, however often it looks
     assert {action for _, action in belt.sent} == {2.0}

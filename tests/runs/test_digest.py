@@ -4,11 +4,13 @@ import json
 import shutil
 import sqlite3
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.bank import edit
 from tests.runs.forging import forge
 
 import resetfree as rf
@@ -33,14 +35,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def file(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copy(made, tmp_path / "run.rfrun"))
-
-
-def edit(path: Path, *statements: str) -> None:
-    connection = sqlite3.connect(path)
-    for statement in statements:
-        connection.execute(statement)
-    connection.commit()
-    connection.close()
 
 
 def claim(path: Path) -> Any:
@@ -214,6 +208,8 @@ def test_no_damaged_file_passes_as_whole(made: Path, tmp_path: Path) -> None:
     refused = unfit = 0
     for damaged in damages(data):
         part.write_bytes(damaged)
+        with suppress(rf.RunError), Ledger.reopen(part) as ledger:
+            ledger.newest()
         try:
             whole = read(part).fit.whole
         except rf.ResetFreeError:

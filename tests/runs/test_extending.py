@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.bank import stop_at
 
 import resetfree as rf
 from resetfree.game.contract import depends_on_length
@@ -54,12 +55,8 @@ def test_every_player_goes_on_with_the_same_rounds_whenever_it_is_extended(
     short = rf.learn(**of, episodes=PLANNED, path=tmp_path / "finished.rfrun")
     late = rf.learn(**of, episodes=WANTED, path=tmp_path / "finished.rfrun", resume=True)
 
-    def stop(game: Any, this: Any) -> None:
-        if this.k == 5:
-            raise OSError
-
     with pytest.raises(OSError):  # noqa: PT011
-        rf.learn(**of, episodes=PLANNED, path=tmp_path / "killed.rfrun", progress=stop)
+        rf.learn(**of, episodes=PLANNED, path=tmp_path / "killed.rfrun", progress=stop_at(5, error=OSError))
     early = rf.learn(**of, episodes=WANTED, path=tmp_path / "killed.rfrun", resume=True)
     assert len(late) == len(early) == WANTED
     assert late.spec["episodes"] == PLANNED

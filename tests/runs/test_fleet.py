@@ -13,6 +13,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from tests.bank import same_rounds
 from tests.killing import rounds_of
 from tests.waiting import until
 
@@ -32,14 +33,6 @@ QUICK: dict[str, Any] = {
 POLE: dict[str, Any] = {**QUICK, "settings": {**QUICK["settings"], "problem": {"horizon": 10}}}
 
 
-def same(one: rf.Run, other: rf.Run) -> bool:
-    """Whether two runs have the same rounds."""
-    return one.columns.keys() == other.columns.keys() and all(
-        np.array_equal(one.columns[name], other.columns[name], equal_nan=one.columns[name].dtype.kind == "f")
-        for name in one.columns
-    )
-
-
 def test_one_machine_rests_on_every_round_and_many_on_all_that_were_over() -> None:
     """No claim about the record is refuted, and each machine plays."""
     alone, many = rf.learn_fleet("grid-v0", n=1, **GRID), rf.learn_fleet(["grid-v0"] * 5, **GRID)
@@ -56,7 +49,7 @@ def test_it_does_not_matter_where_finite_machines_are() -> None:
     """Threads, other processes and this one play the same rounds."""
     here = rf.learn_fleet("grid-v0", n=4, **GRID)
     for where in ("threads", "processes"):
-        assert same(here, rf.learn_fleet("grid-v0", n=4, where=where, **GRID))
+        same_rounds(here, rf.learn_fleet("grid-v0", n=4, where=where, **GRID))
 
 
 def test_a_killed_machine_process_loses_nothing(tmp_path: Path) -> None:
@@ -72,7 +65,7 @@ def test_a_killed_machine_process_loses_nothing(tmp_path: Path) -> None:
     run = rf.learn_fleet("grid-v0", n=3, where="processes", path=path, progress=kill, **GRID)
     assert len(killed) == 2
     assert [one.restart for one in run.notes] == ["ended"] * len(run.notes) != []
-    assert same(run, rf.learn_fleet("grid-v0", n=3, **GRID))
+    same_rounds(run, rf.learn_fleet("grid-v0", n=3, **GRID))
 
 
 def test_a_killed_process_of_machines_with_a_state_costs_a_reset_of_each() -> None:
@@ -112,7 +105,7 @@ def test_a_killed_process_is_resumed_by_the_command(tmp_path: Path, problem: str
         assert np.array_equal(run.columns[name][: len(before)], before.columns[name])
     assert not [c for c in run.certificates() if c.refuted]
     if problem == "grid-v0":
-        assert same(run, rf.learn_fleet(problem, **how))
+        same_rounds(run, rf.learn_fleet(problem, **how))
 
 
 def test_people_are_a_queue_in_real_time(tmp_path: Path) -> None:

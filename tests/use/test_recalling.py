@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import gymnasium
 import numpy as np
 import pytest
+from tests.bank import stop_at
 from tests.runs.forging import forge
 
 import resetfree as rf
@@ -57,14 +58,6 @@ def test_the_environment_is_not_touched(tmp_path: Path, monkeypatch: pytest.Monk
     assert rf.load(file).policy.predict(0)[0] in range(4)
 
 
-def test_a_registered_problem_is_made_again(tmp_path: Path) -> None:
-    run = rf.learn("chain-linear-v0" if "chain-linear-v0" in rf.problems() else "grid-v0", "linear-ucb",
-                   episodes=20, path=tmp_path / "a.rfrun")  # fmt: skip
-    again = rf.load(tmp_path / "a.rfrun")
-    assert again.problem is not None
-    assert np.array_equal(rows(again.policy), rows(run.policy))
-
-
 def test_a_run_without_a_file_has_its_policy_too() -> None:
     run = rf.learn("grid-v0", episodes=30, seed=2)
     last = run.learned
@@ -80,12 +73,8 @@ def test_a_run_without_a_file_has_its_policy_too() -> None:
 def test_an_interrupted_run_gives_what_was_learned_up_to_its_checkpoint(tmp_path: Path) -> None:
     file, whole = tmp_path / "a.rfrun", rf.learn("grid-v0", episodes=40, seed=5)
 
-    def stop(game: Any, this: Any) -> None:
-        if this.k == 17:
-            signal.raise_signal(signal.SIGINT)
-
     with pytest.raises(rf.Stopped) as stopped:
-        rf.learn("grid-v0", episodes=40, seed=5, path=file, progress=stop)
+        rf.learn("grid-v0", episodes=40, seed=5, path=file, progress=stop_at(17))
     found = rf.load(file).policy
     assert found.about["episodes"] == 17
     assert np.array_equal(rows(found), rows(stopped.value.run.policy))

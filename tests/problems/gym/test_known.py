@@ -62,7 +62,7 @@ def total(problem: Any, policy: Any, episodes: int, seed: int = 3) -> dict[str, 
 def test_a_swing_comes_to_its_goal_again_and_again_without_a_reset(
     id: str, policy: Any, episodes: int, least: int, own: Any
 ) -> None:
-    options = {"actions": 2} if "Continuous" in id else {}
+    options: dict[str, Any] = {"actions": 2} if "Continuous" in id else {}
     found = total(rf.from_gym(f"gym:{id}", horizon=100, **options), policy, episodes)
     assert found["goals"] >= least
     assert (found["resets"], found["free"]) == (0, found["goals"])

@@ -178,7 +178,12 @@ def test_a_server_that_hangs_or_does_not_exist_delays_nothing(pool: ThreadPoolEx
     def confirmed_by_hand(channel: Webhook, words: str) -> None:
         """By the link that was written to standard error, after these words were."""
         answer, said = asked(pool, channel), list[str]()
-        until(lambda: said.append(capfd.readouterr().err) or re.search(words, "".join(said)))
+
+        def heard() -> bool:
+            said.append(capfd.readouterr().err)
+            return re.search(words, "".join(said)) is not None
+
+        until(heard)
         until(lambda: channel._server is not None and channel._server.open is not None)
         channel._server.open.confirm("by hand")  # type: ignore[union-attr]
         assert answer.result(LONG).note.startswith("by hand; called ")

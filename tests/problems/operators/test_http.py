@@ -95,8 +95,7 @@ def test_a_request_is_shown_and_answered_once(asked: Asked) -> None:
     assert asked.get() is None
     assert asked.post(id=shown["id"]) == 409
     asked.answer = asked.ask()
-    until(asked.get)
-    again = asked.get()
+    again = until(asked.get)
     assert again["id"] != shown["id"]
     assert asked.post(id=shown["id"]) == 409
     assert asked.post(id=again["id"], stop=True) == 200

@@ -22,7 +22,7 @@ START = (
     "import fcntl, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
     "from resetfree.show.cli import main; sys.exit(main(sys.argv[1:]))"
 )
-PROBLEM = ("run", "tests.problems.operators.plant:make", "--primal", "uniform", "--dual", "counting")
+PROBLEM: tuple[str, ...] = ("run", "tests.problems.operators.plant:make", "--primal", "uniform", "--dual", "counting")
 PROBLEM += ("--feedback", "realised")
 PROMPT = "q stops the run.\r\n> "
 

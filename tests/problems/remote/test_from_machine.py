@@ -11,6 +11,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from tests.bank import same_rounds, stop_at
 from tests.problems.remote.machines_served import Served, served
 from tests.show.cli.commands import run as run_command
 from tests.waiting import LONG, until
@@ -52,13 +53,6 @@ def learn(problem: Any, **more: Any) -> rf.Run:
     )
 
 
-def same(one: rf.Run, other: rf.Run) -> None:
-    """All columns are equal, bit for bit."""
-    assert one.columns.keys() == other.columns.keys()
-    for name, column in one.columns.items():
-        np.testing.assert_equal(list(column), list(other.columns[name]), err_msg=name)
-
-
 @pytest.fixture
 def cart(tmp_path: Path) -> Iterator[Served]:
     with served(tmp_path, lockstep=True, seed=SEED) as machine:
@@ -74,7 +68,7 @@ def test_a_run_in_lockstep_is_that_of_the_machine_in_this_process(name: str, tmp
             assert problem.names == list(MACHINES[name].sensors)
             there = learn(problem)
         counts = machine.station.counts
-    same(here, there)
+    same_rounds(here, there)
     assert counts.ticks == counts.commands == there.columns["steps"].sum()
     assert [one.who for one in there.interventions] == ["lever"] * counts.pulls
 
@@ -90,13 +84,13 @@ def test_lost_late_doubled_and_overtaken_packets_change_nothing_in_lockstep(cart
     with served(tmp_path / "other", lockstep=True, seed=SEED, faults=faults) as noisy:
         run = played(noisy)
         assert noisy.station.counts.repeated > 0  # copies came, and did not count
-    same(quiet, run)
+    same_rounds(quiet, run)
 
 
 def test_a_run_is_resumed_after_the_machine_was_switched_off_and_on(tmp_path: Path) -> None:
     def session(error: type[Exception] | None, rate: float | None = None, **more: Any) -> rf.Run | None:
         """On another port each time."""
-        options = {} if rate is None else {"rate": rate}
+        options: dict[str, Any] = {} if rate is None else {"rate": rate}
         with served(tmp_path, lockstep=True, **options) as machine, machine.problem(horizon=HORIZON) as problem:
             if error is None:
                 return learn(problem, path=file, **more)
@@ -104,12 +98,8 @@ def test_a_run_is_resumed_after_the_machine_was_switched_off_and_on(tmp_path: Pa
                 learn(problem, path=file, **more)
         return None
 
-    def stop(game: Any, this: Any) -> None:
-        if this.k == 2:
-            raise KeyboardInterrupt
-
     file = tmp_path / "a.rfrun"
-    session(rf.Stopped, progress=stop)
+    session(rf.Stopped, progress=stop_at(2))
     run = session(None, resume=True)
     assert run is not None
     assert len(run) == 6
@@ -166,7 +156,7 @@ def test_a_machine_that_falls_silent_fails_the_run_and_loses_nothing(tmp_path: P
             if this.k == 2:
                 one = packet(Kind.BYE, machine.station._session, 0, 0)
                 machine.station.receive(one, len(one), machine.station.client, time.monotonic_ns())
-                problem.env.unwrapped.timeout = 0.5
+                problem.env.unwrapped.timeout = 0.5  # type: ignore[attr-defined]
 
         silent = pytest.raises(EnvironmentFailed, match=r"no sensors came for 0\.5 s")
         with machine.problem(horizon=5) as problem, silent:

@@ -17,8 +17,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.bank import same_rounds
 from tests.problems.remote.machines_served import served
-from tests.problems.remote.test_from_machine import HORIZON, SEED, OwnChance, learn, same
+from tests.problems.remote.test_from_machine import HORIZON, SEED, OwnChance, learn
 
 import resetfree as rf
 from resetfree.problems.machines import MACHINES, switch_on
@@ -203,7 +204,7 @@ def test_a_run_over_a_line_is_that_of_the_machine_in_this_process(noise: int, tm
         with closing(rf.from_machine(opened, horizon=HORIZON, operator=rf.OperatorReset(put_back), timeout=60.0)) as it:
             there = learn(it, episodes=3)
         assert (machine.station.counts.repeated > 0) == bool(noise)
-    same(here, there)
+    same_rounds(here, there)
 
 
 def test_by_its_address(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import textwrap
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.waiting import until
@@ -111,9 +110,9 @@ def test_no_message_is_torn_while_another_process_writes(folder: Path, writer: s
     with Board.join(folder) as reader:
         last = 0
         for _ in range(100):
-            taken: list[Any] = []
-            until(lambda: taken.append(reader.take(bytes, after=last)) or taken[-1], pause=0.0)  # noqa: B023
-            (last, tag, digest), data = taken[-1]
+            found = until(lambda: reader.take(bytes, after=last), pause=0.0)  # noqa: B023
+            assert found is not None
+            (last, tag, digest), data = found
             assert tag == last
             assert data == bytes([last % 256]) * (1_000_000 + 1000 * (last % 50))
             assert digest == plan_digest(data)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.bank import stop_at
 from tests.problems.remote.machines_served import served
 from tests.runs.live.quick_players import Mortal, Quick, Raising, WithCode
 from tests.waiting import children, is_gone, surroundings, until
@@ -136,12 +137,8 @@ def test_an_acting_process_that_is_killed_is_resumed(tmp_path: Path) -> None:
     before = read(file).columns
     n = len(before["k"])
 
-    def stop(game: Any, this: Any) -> None:
-        if this.k == n + 10:
-            raise KeyboardInterrupt
-
     with pytest.raises(rf.Stopped) as stopped:
-        learn(path=file, episodes=100_000, resume=True, progress=stop)
+        learn(path=file, episodes=100_000, resume=True, progress=stop_at(n + 10))
     run = stopped.value.run
     assert len(run) >= n + 10
     for name, column in before.items():

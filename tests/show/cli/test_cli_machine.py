@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.show.cli.commands import refused, run, run_json
+from tests.show.cli.commands import refused, run
 from tests.waiting import LONG, until
 
 import resetfree as rf
@@ -241,9 +241,3 @@ def test_a_key_replaces_nothing_but_a_key(tmp_path: Path, capsys: pytest.Capture
             LeverKey.read(file)
     with pytest.raises(rf.InvalidInput, match="cannot be read"):
         LeverKey.read(tmp_path / "none")
-
-
-def test_the_families_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    listed = run_json(capsys, "list", "families")
-    assert {"gym", "udp", "serial"} <= {row["name"] for row in listed["families"]}
-    assert "lever" in {row["name"] for row in run_json(capsys, "list", "operators")["operators"]}

@@ -18,7 +18,7 @@ import resetfree as rf
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, ConsoleMessage, Page, Route
 
-PATIENCE = 60_000  # milliseconds: a machine that does other things as well is slow
+PATIENCE = 240_000  # milliseconds: a machine that does other things as well is slow
 
 
 @pytest.fixture

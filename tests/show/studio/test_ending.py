@@ -16,7 +16,6 @@ from tests.waiting import until
 
 import resetfree as rf
 from resetfree.core.web import LOOPBACK
-from resetfree.show.cli import main
 
 # Reports and certificates that would take ten minutes.
 FOREVER = """
@@ -128,10 +127,3 @@ def test_a_host_beyond_this_machine_comes_with_a_warning(tmp_path: Path, host: s
     assert warned == ("token=" in said) == (host not in LOOPBACK)
     assert errors.count("\n") == int(warned)
     assert process.returncode == 0  # however soon the signal came
-
-
-def test_the_help_says_what_another_host_means(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["studio", "--help"]) == 0
-    said = " ".join(capsys.readouterr().out.split())
-    assert "everyone who can reach the address" in said
-    assert "can start runs and read all run files of the folder" in said

@@ -256,7 +256,7 @@ def test_beyond_loopback_a_token_is_made_up_and_needed(tmp_path: Path) -> None:
         assert locked.ask("GET", f"/api/runs?token={token}", headers={"X-Resetfree-Token": ""})[0] == 401
     finally:
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
+        process.communicate()
 
 
 def test_the_command_refuses_in_one_sentence(

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.bank import same_rounds
 from tests.show.studio.serving import GRID
 from tests.waiting import until
 
@@ -43,11 +44,6 @@ def finished(session: GameSession) -> None:
     assert [lane.error for lane in session.lanes] == [""] * len(session.lanes)
 
 
-def same_columns(one: rf.Run, two: rf.Run) -> None:
-    for name, column in one.columns.items():
-        np.testing.assert_array_equal(column, two.columns[name], err_msg=name)
-
-
 def test_two_players_play_on_the_same_random_numbers_and_as_learn_does(sessions: Sessions) -> None:
     session = sessions.start({"grid": GRID, "lanes": TWO, "episodes": 150, "seed": 4})
     finished(session)
@@ -56,7 +52,7 @@ def test_two_players_play_on_the_same_random_numbers_and_as_learn_does(sessions:
             "drawn-v0", asked["primal"], episodes=150, seed=4, settings={"problem": options_of(GRID)}
         )  # what the gate does between rounds changes nothing
         run = rf.load(lane.path)
-        same_columns(run, plain)
+        same_rounds(run, plain)
         frame = lane.frame(curves=True)
         assert frame["k"] == len(run) == 150
         assert frame["now"]["regret"] == pytest.approx(float(run.regret[-1]), rel=1e-5)
@@ -122,7 +118,7 @@ def test_a_stopped_game_is_saved_and_goes_on_bit_for_bit(sessions: Sessions) -> 
     plain = rf.learn(
         "drawn-v0", episodes=400, settings={"problem": options_of(GRID), "primal": {"scale": 0.1}, "dual": {"C": 0.0}}
     )
-    same_columns(run, plain)
+    same_rounds(run, plain)
     assert run.spec["primal"]["settings"]["scale"] == 0.1
     assert other.lanes[0].frame(True)["now"]["realised"] == run.realised_resets[-1]
 

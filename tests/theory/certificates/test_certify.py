@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import sqlite3
 from functools import cache
 from math import e, log, sqrt
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from tests.bank import edit
 
 import resetfree as rf
 from resetfree.core.certificate import in_every_round, over_rounds
@@ -427,9 +427,7 @@ def test_command_certifies_and_keeps(tmp_path: Path) -> None:
 
 def test_command_fails_only_if_asked_to(tmp_path: Path) -> None:
     file = saved(tmp_path / "a.rfrun")
-    with sqlite3.connect(file) as connection:
-        connection.execute("UPDATE rounds SET lam = lam + 1 WHERE k = 7")
-    connection.close()
+    edit(file, "UPDATE rounds SET lam = lam + 1 WHERE k = 7")
     assert CliRunner().invoke(command, [str(file)]).exit_code == 0
     result = CliRunner().invoke(command, [str(file), "--strict", "--json"])
     assert result.exit_code == 1
