@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,17 @@ import numpy as np
 import resetfree as rf
 from resetfree.game.loop import Game, begin, play
 from resetfree.theory.oracle import Evaluator
+
+
+def learn(
+    problem: Any,
+    primal: Any = "linear-ucb",
+    dual: Any = "projected-gradient",
+    feedback: Any = "optimistic",
+    **asked: Any,
+) -> rf.Run:
+    """A run of the paper's players unless others are named: for tests that are not about who plays."""
+    return rf.learn(problem, primal, dual, feedback=feedback, **more)
 
 
 def game_of(
@@ -40,16 +52,18 @@ def same_rounds(one: rf.Run, other: rf.Run, names: Any = None) -> None:
 
 def edit(path: Path | str, *statements: str, values: tuple[Any, ...] = ()) -> None:
     """Change a run file as anyone can who has SQLite: its digests do not fit any more."""
-    connection = sqlite3.connect(path)
-    for statement in statements:
-        connection.execute(statement, values)
-    connection.commit()
-    connection.close()
+    with closing(sqlite3.connect(path)) as connection:
+        for statement in statements:
+            connection.execute(statement, values)
+        connection.commit()
+
+
+def select(path: Path | str, query: str) -> list[Any]:
+    """What a run file answers."""
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute(query).fetchall()
 
 
 def rows(path: Path | str, *tables: str) -> str:
     """Every bit of these tables of a run file."""
-    connection = sqlite3.connect(path)
-    found = [connection.execute(f"SELECT * FROM {table} ORDER BY rowid").fetchall() for table in tables or ("rounds",)]
-    connection.close()
-    return repr(found)
+    return repr([select(path, f"SELECT * FROM {table} ORDER BY rowid") for table in tables or ("rounds",)])

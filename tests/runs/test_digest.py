@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.bank import edit
+from tests.bank import edit, select
 from tests.runs.forging import forge
 
 import resetfree as rf
@@ -49,7 +49,7 @@ def test_what_was_written_fits(file: Path) -> None:
     assert found.holds
     assert found.status == "checked"
     assert "not forgery" in found.why
-    (commits,) = sqlite3.connect(file).execute("SELECT count(*) FROM digests").fetchone()
+    ((commits,),) = select(file, "SELECT count(*) FROM digests")
     assert commits > 3
 
 
@@ -158,7 +158,7 @@ def test_the_bytes_of_a_round_survive_sqlite(kind: str, tmp_path: Path) -> None:
         for row in rows:
             ledger.append(row)
         ledger.commit()
-    back = sqlite3.connect(path).execute("SELECT * FROM rounds ORDER BY k").fetchall()
+    back = select(path, "SELECT * FROM rounds ORDER BY k")
     text = kind == "TEXT"
     assert list(map(bytes, digest.canonical(rows, text))) == list(map(bytes, digest.canonical(back, text)))
 

@@ -2,13 +2,12 @@
 
 import dataclasses
 import json
-import sqlite3
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from tests.bank import stop_at
+from tests.bank import edit, stop_at
 
 import resetfree as rf
 from resetfree.game.contract import depends_on_length
@@ -141,23 +140,12 @@ def test_an_extension_that_a_file_forges_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.rfrun"
     rf.learn("grid-v0", episodes=30, path=path)
     rf.learn("grid-v0", episodes=40, path=path, resume=True)
-    connection = sqlite3.connect(path)
-    for text in (
-        "{}",
-        "[",
-        "[1]",
-        '{"episodes": 30}',
-        '{"episodes": "40"}',
-        '{"episodes": 1e99}',
-        '{"episodes": true}',
-    ):
-        connection.execute("UPDATE meta SET json = ? WHERE key = 'extended'", (text,))
-        connection.commit()
+    statement, wrong = "UPDATE meta SET json = ? WHERE key = 'extended'", ("30", '"40"', "1e99", "true")
+    for text in ("{}", "[", "[1]", *(f'{{"episodes": {one}}}' for one in wrong)):
+        edit(path, statement, values=(text,))
         with pytest.raises(rf.RunError, match="is damaged or was not written by resetfree"):
             rf.load(path)
-    connection.execute("UPDATE meta SET json = ? WHERE key = 'extended'", ('{"episodes": 50}',))
-    connection.commit()
-    connection.close()
+    edit(path, statement, values=('{"episodes": 50}',))
     with pytest.raises(rf.RunError, match="its meta does not fit its digest"):
         rf.learn("grid-v0", episodes=50, path=path, resume=True)
 

@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
-from tests.bank import stop_at
+from tests.bank import edit, stop_at
 from tests.runs.forging import forge
 
 import resetfree as rf
@@ -138,9 +138,7 @@ def test_goals_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "a.rfrun"
     rf.learn("gym:FrozenLake-v1", episodes=5, path=file, settings=LAKE)
     for wrong in ("NULL", "'many'"):
-        forge_goals = f"UPDATE rounds SET goals = {wrong} WHERE k = 3"
-        with sqlite3.connect(file) as connection:
-            connection.execute(forge_goals)
+        edit(file, f"UPDATE rounds SET goals = {wrong} WHERE k = 3")
         with pytest.raises(rf.RunError, match="is damaged or was not written by resetfree"):
             rf.load(file)
 

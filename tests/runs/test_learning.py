@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.bank import edit, rows, stop_at
+from tests.bank import edit, learn, rows, select, stop_at
 from tests.killing import run_driver
 from tests.runs.forging import forge
 
@@ -26,17 +26,6 @@ from resetfree.runs.file.ledger import read
 def everything(path: Path) -> str:
     """Every bit of every round, and of the state that is left."""
     return rows(path, "rounds", "checkpoints")
-
-
-def learn(
-    problem: Any,
-    primal: Any = "linear-ucb",
-    dual: Any = "projected-gradient",
-    feedback: str = "optimistic",
-    **asked: Any,
-) -> rf.Run:
-    """The paper's players unless others are named: these tests are about the ledger, not about who plays."""
-    return rf.learn(problem, primal, dual, feedback=feedback, **asked)
 
 
 DRIVER = Path(__file__).parent / "kill_driver.py"
@@ -264,17 +253,12 @@ def test_a_checkpoint_of_another_version_of_a_player_is_refused(tmp_path: Path) 
     path = tmp_path / "a.rfrun"
     with pytest.raises(OSError):  # noqa: PT011
         learn("grid-v0", episodes=40, path=path, progress=stop_at(20, error=OSError))
-    connection = sqlite3.connect(path)
-    for damage in ({"rng": "{}"}, {"rng": '{"bit_generator": "MT19937"}'}, {"rng": "7"}, {"k": 999}):
-        for column, value in damage.items():
-            (old,) = connection.execute(f"SELECT {column} FROM checkpoints").fetchone()
-            connection.execute(f"UPDATE checkpoints SET {column} = ?", (value,))
-            connection.commit()
-            with pytest.raises(rf.RunError, match=r"does not fit|is damaged"):
-                learn("grid-v0", episodes=40, path=path, resume=True)
-            connection.execute(f"UPDATE checkpoints SET {column} = ?", (old,))
-            connection.commit()
-    connection.close()
+    for column, value in (("rng", "{}"), ("rng", '{"bit_generator": "MT19937"}'), ("rng", "7"), ("k", 999)):
+        ((old,),) = select(path, f"SELECT {column} FROM checkpoints")
+        edit(path, f"UPDATE checkpoints SET {column} = ?", values=(value,))
+        with pytest.raises(rf.RunError, match=r"does not fit|is damaged"):
+            learn("grid-v0", episodes=40, path=path, resume=True)
+        edit(path, f"UPDATE checkpoints SET {column} = ?", values=(old,))
     assert len(learn("grid-v0", episodes=40, path=path, resume=True)) == 40
 
 

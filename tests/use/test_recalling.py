@@ -2,7 +2,6 @@
 
 import json
 import signal
-import sqlite3
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ import gymnasium
 import numpy as np
 import pytest
 from tests.bank import stop_at
-from tests.runs.forging import forge
+from tests.runs.forging import forge_spec
 
 import resetfree as rf
 from resetfree.players import discover
@@ -201,16 +200,6 @@ def test_numbered_observations_are_told_apart_as_in_the_run(walk: Any, tmp_path:
 # Files that somebody else wrote.
 
 
-def spoil(file: Path, change: Any) -> None:
-    def edit(connection: sqlite3.Connection) -> None:
-        (text,) = connection.execute("SELECT json FROM spec").fetchone()
-        spec = json.loads(text)
-        change(spec)
-        connection.execute("UPDATE spec SET json = ?", (json.dumps(spec),))
-
-    forge(file, edit)
-
-
 SPOILS = {
     "no blueprint": lambda spec: spec.pop("blueprint"),
     "no object": lambda spec: spec.update(blueprint=[1]),
@@ -237,7 +226,7 @@ SPOILS = {
 def test_a_spoiled_file_is_refused_in_one_sentence(how: str, tmp_path: Path) -> None:
     file = tmp_path / "lake.rfrun"
     rf.learn(LAKE, "ucbvi", episodes=5, path=file, settings={"problem": LAKE_OPTIONS})
-    spoil(file, SPOILS[how])
+    forge_spec(file, SPOILS[how])
     with pytest.raises(rf.RunError) as refused:
         _ = rf.load(file).policy
     assert "\n" not in str(refused.value)
@@ -253,7 +242,8 @@ def test_no_code_is_run_because_a_file_names_it(walk: Any, tmp_path: Path, monke
     assert rf.load(file).policy.predict([0.5])[0] in (1, 2)
     for function in ("stranger:f", "os:system"):
         settings = {"function": function, "bound": "inf", "batched": False, "non_negative": False}
-        spoil(file, lambda spec, s=settings: spec["blueprint"].update(features={"name": "user", "settings": s}))
+        user = {"name": "user", "settings": settings}
+        forge_spec(file, lambda spec, user=user: spec["blueprint"].update(features=user))  # type: ignore[misc]
         with pytest.raises(rf.RunError, match="no code is run because a file names it"):
             _ = rf.load(file).policy
     assert "stranger" not in sys.modules

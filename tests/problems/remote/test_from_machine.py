@@ -43,14 +43,8 @@ class OwnChance(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 def learn(problem: Any, **more: Any) -> rf.Run:
     settings: dict[str, Any] = {"dual": {"C": 200.0}, "primal": {"planning": 10, "population": 8, "rounds": 2}}
-    return rf.learn(
-        problem,
-        "model-search",
-        "constant-penalty",
-        feedback="realised",
-        settings=settings,
-        **{"episodes": 6, "seed": 5, **more},
-    )
+    how = {"episodes": 6, "seed": 5, "feedback": "realised", "settings": settings, **more}
+    return rf.learn(problem, "model-search", "constant-penalty", **how)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import json
 import math
-import sqlite3
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.bank import same_rounds
+from tests.bank import edit, same_rounds
 from tests.show.studio.serving import GRID
 from tests.waiting import until
 
@@ -330,10 +329,9 @@ def test_a_run_that_is_followed_shows_its_goals(tmp_path: Path) -> None:
     assert (now["goals"], now["realised"], now["asked"]) == (run.goals[-1], run.realised_resets[-1], 0)
     assert now["goals"] > 0
     assert shown.scene()["lanes"][0]["spec"]["after_goal"] == "restart for free"
-    with sqlite3.connect(file) as connection:
-        connection.execute("UPDATE rounds SET goals = -3 WHERE k = 30")
-        note = json.dumps({"k": 3, "why": "reset", "detail": 'he said "why": "stuck"'})
-        connection.execute("INSERT INTO interventions (json) VALUES (?)", (note,))
+    note = json.dumps({"k": 3, "why": "reset", "detail": 'he said "why": "stuck"'})
+    edit(file, "UPDATE rounds SET goals = -3 WHERE k = 30")
+    edit(file, "INSERT INTO interventions (json) VALUES (?)", values=(note,))
     forged = Following("lake", RunFolder(tmp_path)).frame(False)["lanes"][0]
     assert (forged["state"], forged["k"]) == ("failed", 29)
     assert forged["now"]["asked"] == 0
