@@ -18,7 +18,7 @@ def learn(
     primal: Any = "linear-ucb",
     dual: Any = "projected-gradient",
     feedback: Any = "optimistic",
-    **asked: Any,
+    **more: Any,
 ) -> rf.Run:
     """A run of the paper's players unless others are named: for tests that are not about who plays."""
     return rf.learn(problem, primal, dual, feedback=feedback, **more)
