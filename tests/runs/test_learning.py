@@ -25,7 +25,7 @@ from resetfree.runs.file.ledger import read
 
 def everything(path: Path) -> str:
     """Every bit of every round, and of the state that is left."""
-    return rows(path, "rounds", "checkpoints")
+    return rows(path) + repr(select(path, "SELECT k, part, rng, s1, arrays FROM checkpoints"))
 
 
 DRIVER = Path(__file__).parent / "kill_driver.py"
