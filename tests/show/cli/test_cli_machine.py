@@ -87,7 +87,7 @@ def test_it_lives_by_the_clock_falls_when_left_alone_and_gets_up_by_its_lever(tm
 
             def down() -> bool:
                 client.poll()
-                return client.sensors.fallen
+                return bool(client.sensors.fallen)
 
             until(down)  # nobody steers it
             assert client.sensors.life == 0
@@ -159,7 +159,7 @@ def test_enter_at_its_terminal_pulls_the_lever(tmp_path: Path) -> None:
 
             def up() -> bool:
                 client.poll()
-                return client.sensors.life == 1
+                return bool(client.sensors.life == 1)
 
             until(up)
         os.write(master, b"\x03")
