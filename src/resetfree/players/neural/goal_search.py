@@ -112,6 +112,8 @@ class GoalState(NeuralState):
     # [m, 2] round and index in WORDS of each decision
     decisions: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 2), np.int64), metadata={"grows": (0,)})
     columns: GoalColumns = field(metadata={"saved": False})
+    shown: int = field(default=0, metadata={"saved": False})  # first rows that are demonstrations
+    beside: bool = field(default=False, metadata={"saved": False})  # whether a controller acts, too
 
     def check_loaded(self) -> None:
         """Raise InvalidInput unless counters and decisions can be those of a run."""
@@ -159,6 +161,8 @@ class GoalSearch(PrimalPlayer[GoalState]):
     noise: deviation of the noise in actions.
     bursts: part of the steps with random actions, while goals are won rarely; a quarter of it later.
     own_goals: whether it pursues goals of its own, and wanders, where the requested one is not reached for long.
+    demonstrated: share of demonstrations in each batch, if there are any; then it copies what they do better than it
+      does, and explores by the noise alone.
 
     >>> GoalSearch.partner().settings
     {'C': 0.0}
@@ -177,6 +181,7 @@ class GoalSearch(PrimalPlayer[GoalState]):
     noise: Fraction = 0.1
     bursts: Fraction = 0.2
     own_goals: bool = True
+    demonstrated: Fraction = 0.25
 
     def init(self, problem: Problem, episodes: int, seed: int) -> GoalState:
         """Fresh networks; refuses states without goals, and actions that are no box."""
@@ -197,10 +202,11 @@ class GoalSearch(PrimalPlayer[GoalState]):
         check_multiplier(lam)
         rows, box = state.rows, state.box
         rng = np.random.default_rng([state.seed, BURSTS, rows.n])
-        shape, level, draw = (state.horizon, box.size), state.level() if self.own_goals else 0, rng.random()
+        explores = self.own_goals and not state.shown
+        shape, level, draw = (state.horizon, box.size), state.level() if explores else 0, rng.random()
         wander, aim = _held(shape, rng), np.full(len(state.columns.wanted), np.nan)
-        random = _often(len(wander), self.bursts if level else self.bursts / 4, rng)
-        if not state.trained or draw < WANDERING[level]:
+        random = _often(len(wander), self.bursts if level else self.bursts / 4, rng) & (state.shown == 0)
+        if not state.shown and (not state.trained or draw < WANDERING[level]):
             random[:] = True
         elif draw < WANDERING[level] + SEEKING[level]:
             aim = frontier(rows, rows.n, state.columns, rng)
@@ -246,10 +252,12 @@ class GoalSearch(PrimalPlayer[GoalState]):
         memory, rng = Hindsight(state.rows, state.reach(), state.box.ends), state.random(BATCHES)
         steps = self.gradient_steps * (len(round.episode.actions) if before else n)
         networks = {name: part for name, part in tree.items() if name not in ("centre", "scale")}
+        copied = int(self.demonstrated * self.batch) if state.shown else 0
         for done in range(0, steps, TOGETHER):
-            batches = memory.draw((TOGETHER, self.batch), tree["centre"], tree["scale"], rng)
+            shape, shown = (TOGETHER, self.batch), (copied, state.shown)
+            batches = memory.draw(shape, tree["centre"], tree["scale"], rng, shown)
             count = np.int32(min(TOGETHER, steps - done))
-            networks = improved(networks, batches, count=count, rate=narrow(self.learning_rate))
+            networks = improved(networks, batches, count=count, rate=narrow(self.learning_rate), copied=copied)
         state.keep({**tree, **networks}, steps, self.name, "'learning_rate'")
         state.trained = n
         if self.own_goals:
@@ -259,6 +267,17 @@ class GoalSearch(PrimalPlayer[GoalState]):
     def absorb(self, state: GoalState, episode: Episode) -> GoalState:
         """Add the steps of an episode of data; networks learn from them after the first round."""
         state.rows.add(episode)
+        return state
+
+    def act_beside(self, state: GoalState) -> GoalState:
+        """Learn from a controller's episodes as from others, and explore: what leads astray is not played."""
+        state.beside = True
+        return state
+
+    def follow(self, state: GoalState, episode: Episode) -> GoalState:
+        """Add the steps of a demonstration, which come before all others."""
+        state = self.absorb(state, episode)
+        state.shown = 0 if state.beside else state.rows.n
         return state
 
     def decisions(self, state: GoalState) -> list[Decision]:

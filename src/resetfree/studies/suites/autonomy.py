@@ -148,23 +148,15 @@ def _play(trial: AutonomyTrial) -> Line:
         game = begin(problem, primal, dual, episodes=10**9, seed=trial.seed)
     except NotCertifiable as error:
         return {**line, "status": REFUSED, "why": str(error)}
-    if trial.method == SHOWN:
-        if not isinstance(primal, Follows) or problem.guidance is None:
-            return {
-                **line,
-                "status": REFUSED,
-                "why": f"'{primal.name}', which auto takes, learns from no demonstration",
-            }
-        for one in problem.guidance.demonstrations(trial.seed, False):
-            shown = Episode(one.states, one.actions, one.rewards, reset=False, next_start=one.states[-1])
-            game.primal = primal.follow(game.primal, shown)
+    if trial.method == SHOWN and not show(problem, primal, game, trial.seed):
+        why = f"'{primal.name}', which auto takes, learns from no demonstration, or the task has none"
+        return {**line, "status": REFUSED, "why": why}
     taken, earned = 0, 0.0
     for this in play_rounds(problem, primal, dual, game, feedback):
         before, taken = taken, taken + len(this.episode.actions)
         earned += this.episode.total_reward
-        done = [one.why for one in problem.interventions()]
-        line["interventions"] += done.count("reset")
-        line["requested"] += done.count(STUCK)
+        line["interventions"] += this.episode.reset
+        line["requested"] += game.s1 is None and game.why == STUCK  # counted when it is due: the last is not performed
         if isinstance(primal, TakesTurns):
             line["turns"], line["timeouts"] = primal.turns(game.primal)
         late = trial.limit is not None and time.monotonic() - began > trial.limit
@@ -177,6 +169,17 @@ def _play(trial: AutonomyTrial) -> Line:
             break
     problem.close()
     return {**line, "taken": taken, "seconds": round(time.monotonic() - began, 1)}
+
+
+def show(problem: GymProblem, primal: Any, game: Game, seed: int) -> bool:
+    """Give the player the demonstrations of the task, both ways; whether it learns from any."""
+    if problem.guidance is None or not isinstance(primal, Follows):
+        return False
+    found = [one for back in (False, True) for one in problem.guidance.demonstrations(seed, back)]
+    for one in found:
+        shown = Episode(one.states, one.actions, one.rewards, reset=False, next_start=None)
+        game.primal = primal.follow(game.primal, shown)
+    return bool(found)
 
 
 def play_rounds(problem: GymProblem, primal: Any, dual: Any, game: Game, feedback: str) -> Iterator[Any]:
