@@ -94,7 +94,8 @@ class Counting(Tabletop):
 @pytest.mark.parametrize("method", ["naive", "paint"])
 def test_the_ledger_agrees_with_what_the_environment_counts(method: str) -> None:
     if "counting-v0" not in gymnasium.registry:
-        gymnasium.register("counting-v0", Counting)
+        made: Any = Counting
+        gymnasium.register("counting-v0", made)
     options = {"hidden": 16, "batch": 16, "learning_starts": 50, **({"sure": 0.2} if method == "paint" else {})}
 
     def played(steps: int) -> tuple[suite.Line, Any, Any]:

@@ -46,6 +46,7 @@ TOGETHER = 100  # gradient steps in one call of the compiled program
 LATELY, OFTEN = 2000, 20  # steps, and goals won in them, that end the exploring as far as the record is concerned
 SINCE = (100, 300)  # steps since a goal was won, after which it explores, and explores more
 SEEKING = (0.0, 0.2, 0.5)  # parts of the episodes with a goal of its own
+BACK = (0.0, 0.3, 0.5)  # instead, after demonstrations: parts of the episodes that head for a demonstrated state
 WANDERING = (0.0, 0.1, 0.3)  # and of those that are all random
 FOLLOWING = (0.0, 0.2, 0.4)  # and of the others that go by known ways
 RETURNING = (0.0, 0.1, 0.5)  # and of those that return to where what is reached moved last, if that is rare
@@ -161,8 +162,8 @@ class GoalSearch(PrimalPlayer[GoalState]):
     noise: deviation of the noise in actions.
     bursts: part of the steps with random actions, while goals are won rarely; a quarter of it later.
     own_goals: whether it pursues goals of its own, and wanders, where the requested one is not reached for long.
-    demonstrated: share of demonstrations in each batch, if there are any; then it copies what they do better than it
-      does, and explores by the noise alone.
+    demonstrated: share of demonstrations in each batch, if there are any. Then it copies what they do better than it
+      does, returns to demonstrated states where no goal is won for long, and explores by the noise alone.
 
     >>> GoalSearch.partner().settings
     {'C': 0.0}
@@ -202,19 +203,23 @@ class GoalSearch(PrimalPlayer[GoalState]):
         check_multiplier(lam)
         rows, box = state.rows, state.box
         rng = np.random.default_rng([state.seed, BURSTS, rows.n])
-        explores = self.own_goals and not state.shown
-        shape, level, draw = (state.horizon, box.size), state.level() if explores else 0, rng.random()
+        shape, level, draw = (state.horizon, box.size), state.level() if self.own_goals else 0, rng.random()
         wander, aim = _held(shape, rng), np.full(len(state.columns.wanted), np.nan)
-        random = _often(len(wander), self.bursts if level else self.bursts / 4, rng) & (state.shown == 0)
-        if not state.shown and (not state.trained or draw < WANDERING[level]):
+        random = _often(len(wander), self.bursts if level else self.bursts / 4, rng)
+        if state.shown:
+            random[:], wander[:] = False, np.nan
+            if draw < BACK[level]:
+                aim = rows.state[rng.integers(state.shown)][state.columns.achieved]
+        elif not state.trained or draw < WANDERING[level]:
             random[:] = True
         elif draw < WANDERING[level] + SEEKING[level]:
             aim = frontier(rows, rows.n, state.columns, rng)
         back = None
-        if state.trained and rng.random() < RETURNING[level]:
+        alone = state.trained > 0 and not state.shown
+        if alone and rng.random() < RETURNING[level]:
             back = last_touch(rows, rows.n, state.reach(), box.ends)
             wander = wander if back is None else _held(shape, rng, SHORT)
-        follows = state.trained > 0 and rng.random() < FOLLOWING[level]
+        follows = alone and rng.random() < FOLLOWING[level]
         policy = GoalPolicy(
             actor=self.greedy(state, lam),
             wanted=state.columns.wanted,
@@ -234,7 +239,7 @@ class GoalSearch(PrimalPlayer[GoalState]):
         """The policy for use: the actor, for the goal in the state."""
         check_multiplier(lam)
         tree = state.tree
-        (weight, bias), *rest = tree["actor"]
+        (weight, bias), *rest = tree["late_actor" if state.shown else "actor"]  # the late one changes more smoothly
         scaling = Scaling(tree["centre"], tree["scale"])
         inner = weight / scaling.scale[:, None]
         folded = ((inner, bias - scaling.centre @ inner), *rest)

@@ -115,15 +115,20 @@ class Hindsight:
     def __init__(self, rows: ReplayBuffer, reach: Reach, ends: tuple[Floats, Floats]) -> None:
         self._rows, self._reach, self._ends = rows, reach, ends
         self._taken, self._won = np.flatnonzero(rows.taken(rows.n)), won_steps(rows, rows.n)
-        ends = np.flatnonzero(life_ends(rows, rows.n))
-        self._last = np.append(ends, rows.n - 1)[np.searchsorted(ends, np.arange(rows.n))]  # of each row's life
+        over = np.flatnonzero(life_ends(rows, rows.n))
+        self._last = np.append(over, rows.n - 1)[np.searchsorted(over, np.arange(rows.n))]  # of each row's life
         count = np.append(0, np.cumsum(moving_rows(rows, rows.n, reach)))
         until = np.minimum(self._taken + SOON, self._last[self._taken])
         moves = self._taken[count[until] > count[self._taken]]  # what is reached changes after these
         self._moving = moves if len(moves) else self._taken
 
     def draw(
-        self, shape: tuple[int, int], centre: Floats, scale: Floats, rng: np.random.Generator, shown: tuple[int, int]
+        self,
+        shape: tuple[int, int],
+        centre: Floats,
+        scale: Floats,
+        rng: np.random.Generator,
+        shown: tuple[int, int] = (0, 0),
     ) -> Minibatch:
         """Batches [n, B, ...] on the scale of z.  shown: so many of each come from so many first rows."""
         rows, reach = self._rows, self._reach

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-import gymnasium
 import numpy as np
 
 from resetfree.core.errors import InvalidInput, NotCertifiable, Notice
@@ -30,6 +29,7 @@ from resetfree.problems.autonomy.plane import Tabletop
 from resetfree.problems.contract import Episode, Policy
 from resetfree.problems.gym import from_gym
 from resetfree.problems.gym.adapter import GymProblem
+from resetfree.problems.gym.making import make_environment
 from resetfree.runs.stuck import STUCK
 
 Line: TypeAlias = dict[str, Any]
@@ -97,7 +97,7 @@ def play(trial: AutonomyTrial) -> Line:
 
 def fresh(task: str) -> GoalTask:
     """An environment of its own, for evaluations."""
-    env = gymnasium.make(task, disable_env_checker=True).unwrapped
+    env = make_environment(task, {}).unwrapped
     assert isinstance(env, GoalTask)
     return env
 

@@ -47,8 +47,8 @@ class LeaveNoTraceSAC(TurnPlayer):
 
     Kept: the reset policy's reward for being where the system starts; an ensemble of its values; before each forward
     action, the reset policy takes over if the least of them is below a threshold (early abort); an abort ends nothing
-    for the forward policy. Departures: the reset policy acts in those states in which the abort applies, and not for the
-    rest of the turn; the ensemble has 4 members and one target, the least of all, where the paper's have targets of
+    for the forward policy. Departures: the reset policy acts in those states in which the abort applies, and not for
+    the rest of the turn; the ensemble has 4 members and one target, the least of all, where the paper's have targets of
     their own; the forward policy has as many critics; a reset by hand is the problem's own (a fall), and not a decision
     after failed attempts to return; aborts begin after `settled` steps; demonstrations are in each batch, and goals are
     drawn anew, as for all methods here.
