@@ -211,8 +211,6 @@ def _played(given: SimpleNamespace) -> Iterator[suite.Line]:
     ids = suite.tasks() if given.tasks == "all" else split_names(given.tasks, suite.tasks())
     check_names(ids, suite.tasks(), "task")
     chosen = {**parse_options(given.given_settings), **({} if given.shield is None else {"shield": given.shield})}
-    if given.together and "shield" in chosen:
-        raise InvalidInput("A shield needs trials that are played alone. Got '--together' instead: leave it out.")
     first = suite.AutonomyTrial("", "", 0, steps=given.steps, every=given.every, settings=chosen, limit=given.limit)
     there = {key for key, line in suite.newest(suite.read(given.out)).items() if line["status"] != suite.CUT}
     seeds = seeds_of(given.seeds)

@@ -206,8 +206,11 @@ def _deployed_policy(primal: Any, game: Game) -> Policy:
 def play_together(names: Sequence[str], task: str, seeds: Sequence[int], trial: AutonomyTrial) -> Iterator[list[Line]]:
     """All methods and seeds in one program; yields the lines so far, cut until the last."""
     env, began = fresh(task), time.monotonic()
-    if not isinstance(env, Tabletop):
-        raise InvalidInput(f"A task of '--together' must be a tabletop. Got '{task}' instead: leave '--together' out.")
+    if not isinstance(env, Tabletop) or trial.settings.get("shield"):
+        got = f"'{task}'" if not isinstance(env, Tabletop) else "one"
+        raise InvalidInput(
+            f"A task of '--together' must be a tabletop, without a shield. Got {got} instead: leave '--together' out."
+        )
     players = {name: make_player("primal", name, {"turn": env.hold, **trial.settings}) for name in names}
     pairs = [(name, seed) for name in names for seed in seeds]
     lines: list[Line] = []
