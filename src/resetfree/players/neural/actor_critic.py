@@ -292,6 +292,7 @@ def improve_step(tree: Tree, rows: StepRows, n: Any, key: Any, aim: Objective, s
     gradient, taken = jax.grad(loss, has_aux=True)(tree["actor"])
     update, actor_steps = _actor_optimiser().update(gradient, tree["actor_steps"])
     actor = optax.apply_updates(tree["actor"], update)
+    taken = of_one_member(taken)
     value, fall = td_targets(taken, tree["targets"], aim)
     part = taken.alive / (taken.alive.mean() + 1e-6)
 
@@ -307,6 +308,13 @@ def improve_step(tree: Tree, rows: StepRows, n: Any, key: Any, aim: Objective, s
     targets = optax.incremental_update(critics, tree["targets"], FOLLOW)
     new = {"actor": actor, "actor_steps": actor_steps, "critics": critics, "critic_steps": steps, "targets": targets}
     return {**tree, **new}
+
+
+def of_one_member(taken: Rollout) -> Rollout:
+    """[T, 1, B] of each start the rollout in one member, in turn: critics need no more of states so much alike."""
+    members, n = taken.left.shape
+    at = (jnp.arange(n) % members)[None], jnp.arange(n)
+    return Rollout(*(part[:, *at] for part in taken[:4]), *(part[at] for part in taken[4:]))
 
 
 def td_targets(taken: Rollout, targets: Layers, aim: Objective) -> tuple[Any, Any]:
