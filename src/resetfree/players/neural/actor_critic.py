@@ -60,17 +60,8 @@ class SkipPolicy(Policy):
     """The action middle + half (tanh(weight.s + bias + network(s)) + noise n) of a box; n is standard normal."""
 
     kind = "SkipPolicy"
-    axes: ClassVar[dict[str, str]] = dict(
-        weight="AD",
-        bias="A",
-        first="Du",
-        first_bias="u",
-        second="uv",
-        second_bias="v",
-        last="vA",
-        last_bias="A",
-        low="A",
-        high="A",
+    axes: ClassVar[dict[str, str]] = dict(weight="AD", bias="A", first="Du", first_bias="u", second="uv") | dict(
+        second_bias="v", last="vA", last_bias="A", low="A", high="A"
     )
     stationary = True
     weight: Floats  # [A, D]

@@ -123,16 +123,12 @@ class Hindsight:
         index = np.where(rng.random(shape) < MOVING, moving, any_row)
         at, wanted = reach.columns.achieved, reach.columns.wanted
         before, after = rows.state[index], rows.state[index + 1]
-        kind, anywhere = rng.random(shape)[..., None], rows.state[rng.integers(rows.n, size=shape)][..., at]
-
-        def later() -> Floats:
-            ahead = np.minimum(index + 1 + rng.integers(SPAN, size=shape), self._last[index])
-            return rows.state[np.maximum(ahead, index + 1)][..., at]
-
-        goals = later()
-        for other in () if reach.stays else (later(), later(), later(), anywhere):  # a goal that is reached already
-            goals = np.where(reach.hit(before, goals)[..., None], other, goals)  # teaches nothing, unless it stays
-        goals = np.where(kind < LATER, goals, np.where(kind < LATER + ANY, anywhere, before[..., wanted]))
+        own = before[..., wanted]
+        ahead = np.minimum(index + 1 + rng.integers(SPAN, size=shape), self._last[index])
+        kind = rng.random(shape)[..., None]
+        goals = np.where(kind < LATER, rows.state[np.maximum(ahead, index + 1)][..., at], own)
+        anywhere = rows.state[rng.integers(rows.n, size=shape)][..., at]
+        goals = np.where((kind >= LATER) & (kind < LATER + ANY), anywhere, goals)
         hit = reach.hit(after, goals) | (self._won[index] & (kind[..., 0] >= LATER + ANY))
         fell = rows.terminated[index + 1]
         before[..., wanted], after[..., wanted] = goals, goals
