@@ -144,7 +144,7 @@ def test_a_file_makes_no_code_run_and_what_did_not_happen_is_not_shown(
     shutil.copy(cart, copy)
     status, _, err = run(capsys, "watch", str(copy), "-o", str(film))
     assert (status, film.exists()) == (2, False)
-    assert f"a file never makes code run: name it yourself, resetfree watch {copy} gym:CartPole-v1." in err
+    assert f"a file never makes code run: name it yourself: resetfree watch {copy} gym:CartPole-v1." in err
     connection = sqlite3.connect(copy)
     connection.execute("UPDATE spec SET json = json_set(json, '$.seed', 99)")
     connection.commit()

@@ -4,7 +4,7 @@ import dataclasses
 import typing
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -57,6 +57,36 @@ FEEDBACKS = ("auto", *FEEDBACK)
 Feedback: TypeAlias = Annotated[str, Rule(lambda word: word in FEEDBACKS, either(FEEDBACKS))]
 
 
+class Machine(NamedTuple):
+    """A machine that the page offers, and what a push by hand changes in each step: an entry of its state."""
+
+    name: str
+    summary: str
+    pushed: str
+    state: str
+    entry: int
+    most: float
+
+
+MACHINES = {
+    "gym:CartPole-v1": Machine(
+        "Cart-pole",
+        "Keep the pole upright. Reset: it leans more than 12 degrees, or the cart is 2.4 m from the middle.",
+        *("the pole", "state", 3, 0.06),
+    ),
+    "gym:resetfree/CartLoad-v0": Machine(
+        "Crane",
+        "Bring the load to the ring, which moves on. Reset: the rope swings past a red line, or the rail ends.",
+        *("the load", "x", 3, 0.15),
+    ),
+    "gym:resetfree/Quadrotor-v0": Machine(
+        "Quadrotor",
+        "Fly to the ring, which moves on. Reset: it touches the cage, or leans too far.",
+        *("the quadrotor", "x", 3, 0.1),
+    ),
+}
+
+
 @dataclass(frozen=True)
 class GameRequest:
     """A game to start."""
@@ -96,8 +126,9 @@ class Control:
     """A command for a running or stored game."""
 
     name: ShortText
-    action: Literal["pause", "go", "step", "speed", "stop", "resume"]
+    action: Literal["pause", "go", "step", "speed", "stop", "resume", "push"]
     pace: Pace = 0
+    push: Annotated[float, Range(-1, 1)] = 0
     paused: bool = False
 
 
@@ -219,6 +250,7 @@ def catalogue() -> dict[str, Any]:
     bounds = {name: getattr(limits, name.upper()) for name in named}
     return {
         "problems": chosen,
+        "machines": {id: one._asdict() for id, one in MACHINES.items()},
         "players": players,
         "feedback": ["auto", *FEEDBACK],
         "limits": bounds,
@@ -264,10 +296,10 @@ def _players_of(problem: Problem) -> list[str]:
 def problem_options(id: str, given: Any) -> dict[str, Any]:
     """Options of a registered problem, bounded before the problem is made."""
     known = problems()
-    if id not in known:
+    if id not in known and id not in MACHINES:
         raise InvalidInput(f"The problem must be registered (see `resetfree list problems`). Got {shown(id)} instead.")
     check(given, dict[str, Any], f"options of '{id}'")
-    check_names(given, [*known[id].options, HELP], f"option of problem '{id}'")
+    check_names(given, [] if id in MACHINES else [*known[id].options, HELP], f"option of problem '{id}'")
     for name, value in given.items():
         check(value, Seed if name == "seed" else Option, f"option '{name}'")
     return dict(given)

@@ -132,6 +132,8 @@ class Studio:
             raise RunError(f"The run '{name[:60]}' is not running in this studio.")
         if action == "speed":
             session.gate.set(pace=pace_of(given.pace))
+        elif action == "push":
+            session.push(given.push)
         elif action == "step":
             session.gate.step()
         elif action == "stop":

@@ -21,6 +21,7 @@ from resetfree.show.studio import limits
 from resetfree.show.studio.catalogue import (
     BY_HAND,
     DRAWN,
+    MACHINES,
     GameRequest,
     LanePlayers,
     options_of,
@@ -92,6 +93,11 @@ class GameSession:
         gate, version = self.gate, self.version  # read first: later changes have a later version
         lanes = [lane.frame(curves) for lane in self.lanes]
         return {"version": version, "live": True, "paused": gate.paused, "pace": gate.pace, "lanes": lanes}
+
+    def push(self, share: float) -> None:
+        """Push the machines of all lanes by hand, until another push."""
+        for lane in self.lanes:
+            lane.push = share
 
     def answer(self, lane: int, data: dict[str, Any]) -> None:
         """Answer a lane's reset request."""
@@ -207,6 +213,8 @@ def _problem(given: GameRequest) -> tuple[str, dict[str, Any]]:
             raise InvalidInput("Resets by hand need a drawn grid. Got a registered problem instead.")
         name = given.problem
         options = problem_options(name, given.options)
+    if name in MACHINES:
+        return name, options
     made = make(name, **options)
     states = made.n_states or 1
     if states > limits.STATES or states * made.n_actions * made.horizon > limits.TABLE:

@@ -58,10 +58,12 @@ route();
 const open = (name) => (location.hash = `run=${encodeURIComponent(name)}`);
 get("/api/catalogue").then((catalogue) => {
   const setup = new Setup(catalogue, open);
+  Stage.machines = catalogue.machines;
+  stage?.pushes();
   const shared = () => {
     const words = new URLSearchParams(location.hash.slice(1));
     if (!words.has("grid")) return;
-    setup.show(true);
+    setup.show("draw");
     try { setup.editor.open(words); } catch (error) { trouble(error.message); }
   };
   shared();
