@@ -235,7 +235,7 @@ def test_a_machine_is_seen_while_it_learns_and_pushed_by_hand(page: Page, studio
     page.wait_for_selector("#lanes-form option[value='linear-ucb'][disabled]", state="attached")
     assert page.input_value("#episodes") == "200"
     name = begin(page)
-    shown = page.locator(".view .camera")
+    shown = page.locator(".view .live")
     shown.wait_for()
     first = shown.get_attribute("src")
     until(lambda: shown.get_attribute("src") != first)
@@ -254,7 +254,7 @@ def test_a_machine_is_seen_while_it_learns_and_pushed_by_hand(page: Page, studio
     page.wait_for_selector(".lane .badge.stopped")
     page.wait_for_selector(".kept .camera")  # what it kept of itself
     page.click("#again")
-    page.wait_for_selector(".view .camera")
+    page.wait_for_selector(".view .live")
     assert page.url.endswith("-2")
     page.click("#stop")
     page.wait_for_selector(".lane .badge.stopped")
