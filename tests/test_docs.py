@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import resetfree as rf
-from resetfree.show.cli import app, main
+from resetfree.show.cli import main
 
 ROOT = Path(__file__).parents[1]
 SRC = Path(rf.__file__).parent
@@ -139,13 +139,6 @@ def test_the_run_of_the_readme_falls_as_often_as_it_says(tmp_path: Path, capsys:
     assert 1 <= run.realised_resets[-1] <= 3
     assert not run.columns["reset"][50:].any()  # then it stands
     assert "Reward 100 per episode at the end" in capsys.readouterr().out
-
-
-def test_the_commands_of_the_readme_exist() -> None:
-    assert "make demo" in README
-    assert "make test" in README
-    for command in re.findall(r"^resetfree (\w+)", README, flags=re.M):
-        assert command in app.commands
 
 
 def test_the_readme_is_short_and_its_pictures_are_here_and_small() -> None:

@@ -449,9 +449,9 @@ def test_a_push_moves_a_machine_that_way(id: str) -> None:
             camera = FilmedEnv(problem.env, problem, 3, KeptScenes(), lambda kept: None)
             seen: list[float] = []
             lane = SimpleNamespace(push=push, see=lambda picture, seconds, seen=seen: seen.append(seconds))
-            env = PushedEnv(camera, MACHINES[id], lane)  # type: ignore[arg-type]
+            env = PushedEnv(camera, id, lane)  # type: ignore[arg-type]
             env.reset(seed=1)
             env.step(problem.env.action_space.sample() * 0)
-            ways.append(float(getattr(env.unwrapped, MACHINES[id].state)[MACHINES[id].entry]))
+            ways.append(float(getattr(env.unwrapped, MACHINES[id][0])[MACHINES[id][1]]))
             assert 0.0 < seen[0] < 0.2
-    assert ways[1] - ways[0] == pytest.approx(MACHINES[id].most, rel=0.1)
+    assert ways[1] - ways[0] == pytest.approx(MACHINES[id][2], rel=0.1)

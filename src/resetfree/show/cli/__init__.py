@@ -209,8 +209,9 @@ def _in_words(error: click.ClickException) -> str:
     sentence = error.format_message()
     for pattern, plain in SIGNS:
         sentence = re.sub(pattern, plain, sentence)
-    usage = isinstance(error, click.MissingParameter) and error.ctx is not None
-    return f"{sentence} See `{error.ctx.command_path} --help`." if usage else sentence
+    if isinstance(error, click.MissingParameter) and error.ctx is not None:
+        return f"{sentence} See `{error.ctx.command_path} --help`."
+    return sentence
 
 
 def _unusable(error: OSError) -> str:

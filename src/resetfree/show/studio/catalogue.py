@@ -4,7 +4,7 @@ import dataclasses
 import typing
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -57,33 +57,11 @@ FEEDBACKS = ("auto", *FEEDBACK)
 Feedback: TypeAlias = Annotated[str, Rule(lambda word: word in FEEDBACKS, either(FEEDBACKS))]
 
 
-class Machine(NamedTuple):
-    """A machine that the page offers, and what a push by hand changes in each step: an entry of its state."""
-
-    name: str
-    summary: str
-    pushed: str
-    state: str
-    entry: int
-    most: float
-
-
+# Machines that the page offers; what a push by hand changes: an entry of their state, and by how much in a step.
 MACHINES = {
-    "gym:CartPole-v1": Machine(
-        "Cart-pole",
-        "Keep the pole upright. Reset: it leans more than 12 degrees, or the cart is 2.4 m from the middle.",
-        *("the pole", "state", 3, 0.06),
-    ),
-    "gym:resetfree/CartLoad-v0": Machine(
-        "Crane",
-        "Bring the load to the ring, which moves on. Reset: the rope swings past a red line, or the rail ends.",
-        *("the load", "x", 3, 0.15),
-    ),
-    "gym:resetfree/Quadrotor-v0": Machine(
-        "Quadrotor",
-        "Fly to the ring, which moves on. Reset: it touches the cage, or leans too far.",
-        *("the quadrotor", "x", 3, 0.1),
-    ),
+    "gym:CartPole-v1": ("state", 3, 0.06),
+    "gym:resetfree/CartLoad-v0": ("x", 3, 0.15),
+    "gym:resetfree/Quadrotor-v0": ("x", 3, 0.1),
 }
 
 
@@ -250,7 +228,7 @@ def catalogue() -> dict[str, Any]:
     bounds = {name: getattr(limits, name.upper()) for name in named}
     return {
         "problems": chosen,
-        "machines": {id: one._asdict() for id, one in MACHINES.items()},
+        "machines": list(MACHINES),
         "players": players,
         "feedback": ["auto", *FEEDBACK],
         "limits": bounds,

@@ -27,7 +27,7 @@ from resetfree.runs.learn import Stopped, fulfil
 from resetfree.runs.stuck import STUCK, requested_after
 from resetfree.show.report.filming import FilmedEnv, filmed, jpeg
 from resetfree.show.studio import limits
-from resetfree.show.studio.catalogue import MACHINES, Machine
+from resetfree.show.studio.catalogue import MACHINES
 from resetfree.show.studio.following import address, stamp_of
 from resetfree.show.studio.frames import History, PastEpisode, Picture, RunScene, read_past, scene_of
 from resetfree.studies.trial import NamedTrial
@@ -168,14 +168,10 @@ class Live:
             operator = _ReportingDesk(self) if trial.problem.endswith("by-hand-v0") else None
             how = {"progress": self._progress, "operator": operator, "ask": self._ask}
             request = trial.request(path=self.path, resume=self.resumes).changed("around", **how)
-            machine = MACHINES.get(trial.problem)
-            kept = None if machine is None else KEPT
-            with (
-                request.world() as world,
-                filmed(world, kept, self.path, resume=self.resumes, real_time=False) as camera,
-            ):
-                if machine is not None and camera is not None:
-                    world.problem.env = PushedEnv(camera, machine, self)  # type: ignore[attr-defined]
+            kept, how_filmed = KEPT if trial.problem in MACHINES else None, {"resume": self.resumes, "real_time": False}
+            with request.world() as world, filmed(world, kept, self.path, **how_filmed) as camera:
+                if camera is not None:
+                    world.problem.env = PushedEnv(camera, trial.problem, self)  # type: ignore[attr-defined]
                 run = fulfil(request, world)
             self._end("done" if len(run) >= trial.episodes else "stopped")
         except Stopped:
@@ -323,15 +319,15 @@ class Live:
 class PushedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
     """A filmed machine that is watched at every step, and pushed by hand: a disturbance that no sensor reports."""
 
-    def __init__(self, camera: FilmedEnv, machine: Machine, lane: Live) -> None:
+    def __init__(self, camera: FilmedEnv, problem: str, lane: Live) -> None:
         super().__init__(camera)
-        self._camera, self._machine, self._lane = camera, machine, lane
-        self._seconds = 1.0 / camera.metadata["render_fps"]
+        self._camera, self._lane, self._seconds = camera, lane, 1.0 / camera.metadata["render_fps"]
+        self._state, self._entry, self._most = MACHINES[problem]
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         """Push it, take the step, and look."""
         if self._lane.push:
-            getattr(self.unwrapped, self._machine.state)[self._machine.entry] += self._lane.push * self._machine.most
+            getattr(self.unwrapped, self._state)[self._entry] += self._lane.push * self._most
         found = self.env.step(action)
         self._lane.see(self._camera.newest, self._seconds)
         return found

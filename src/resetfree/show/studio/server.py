@@ -133,7 +133,8 @@ class Studio:
         if action == "speed":
             session.gate.set(pace=pace_of(given.pace))
         elif action == "push":
-            session.push(given.push)
+            for lane in session.lanes:
+                lane.push = given.push
         elif action == "step":
             session.gate.step()
         elif action == "stop":

@@ -94,11 +94,6 @@ class GameSession:
         lanes = [lane.frame(curves) for lane in self.lanes]
         return {"version": version, "live": True, "paused": gate.paused, "pace": gate.pace, "lanes": lanes}
 
-    def push(self, share: float) -> None:
-        """Push the machines of all lanes by hand, until another push."""
-        for lane in self.lanes:
-            lane.push = share
-
     def answer(self, lane: int, data: dict[str, Any]) -> None:
         """Answer a lane's reset request."""
         self.lanes[lane].desk.reply(data)

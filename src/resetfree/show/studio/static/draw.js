@@ -15,6 +15,12 @@ export function tag(name, attributes = {}, ...inside) {
   made.append(...inside);
   return made;
 }
+// What the page says of a machine: its name, what it has to do, and what a hand pushes.
+export const MACHINES = {
+  "gym:CartPole-v1": ["Cart-pole", "Keep the pole upright. Reset: it leans more than 12 degrees, or the cart is 2.4 m from the middle.", "the pole"],
+  "gym:resetfree/CartLoad-v0": ["Crane", "Bring the load to the ring, which moves on. Reset: the rope swings past a red line, or the rail ends.", "the load"],
+  "gym:resetfree/Quadrotor-v0": ["Quadrotor", "Fly to the ring, which moves on. Reset: it touches the cage, or leans too far.", "the quadrotor"],
+};
 export const episodes = (k) => `${k.toLocaleString("en")} episode${k === 1 ? "" : "s"}`;
 // A question mark that explains a word; the explanation closes by itself.
 const MEANINGS = {

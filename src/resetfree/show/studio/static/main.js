@@ -58,8 +58,6 @@ route();
 const open = (name) => (location.hash = `run=${encodeURIComponent(name)}`);
 get("/api/catalogue").then((catalogue) => {
   const setup = new Setup(catalogue, open);
-  Stage.machines = catalogue.machines;
-  stage?.pushes();
   const shared = () => {
     const words = new URLSearchParams(location.hash.slice(1));
     if (!words.has("grid")) return;

@@ -1,6 +1,6 @@
 // A new game: the world, the players with their discovered settings, and the start.
 import { get, post } from "./api.js";
-import { tag } from "./draw.js";
+import { MACHINES, tag } from "./draw.js";
 import { Editor } from "./editor.js";
 
 const $ = (id) => document.getElementById(id);
@@ -45,7 +45,7 @@ export class Setup {
     this.editor = new Editor(catalogue);
     this.kind = "draw";
     for (const kind of Object.keys(PANELS)) $(`tab-${kind}`).addEventListener("click", () => this.show(kind));
-    for (const [id, { name }] of Object.entries(catalogue.machines)) $("machine").append(tag("option", { value: id }, name));
+    for (const id of catalogue.machines) $("machine").append(tag("option", { value: id }, MACHINES[id][0]));
     $("machine").addEventListener("change", () => this.machine());
     this.machine();
     for (const id of Object.keys(catalogue.problems)) $("problem").append(tag("option", { value: id, selected: id === "grid-v0" }, id));
@@ -81,7 +81,7 @@ export class Setup {
   }
   sides() { this.lanes[1].hidden = !this.versus, this.lanes[0].firstChild.textContent = this.versus ? "Left player" : "The player"; }
   get versus() { return $("versus").checked && this.kind !== "machine"; }
-  machine() { $("machine-summary").textContent = this.catalogue.machines[$("machine").value].summary; }
+  machine() { $("machine-summary").textContent = MACHINES[$("machine").value][1]; }
   problem() {
     const found = this.catalogue.problems[$("problem").value];
     $("problem-summary").textContent = found.summary;
@@ -107,7 +107,7 @@ export class Setup {
   }
   // The form as it was for a game that was played: to play it again with another seed, or to change it first.
   recall(lanes) {
-    const { spec } = lanes[0], drawn = spec.problem.startsWith("drawn"), machine = spec.problem in this.catalogue.machines;
+    const { spec } = lanes[0], drawn = spec.problem.startsWith("drawn"), machine = spec.problem in MACHINES;
     this.show(drawn ? "draw" : machine ? "machine" : "problem");
     if (machine) ($("machine").value = spec.problem), this.machine();
     else if (drawn) this.editor.load({ slip: 0.1, horizon: 12, ...spec.problem_options }), ($("by-hand").checked = spec.problem !== "drawn-v0"), ($("ask").checked = spec.ask === "when-stuck");

@@ -1,7 +1,7 @@
 // A game that is watched: maps, numbers, curves, requests, certificates, and the buttons that steer it.
 import { download, get, post, watch } from "./api.js";
 import { Camera } from "./camera.js";
-import { chart, el, episodes, Field, help, number, spelt, tag } from "./draw.js";
+import { chart, el, episodes, Field, help, MACHINES, number, spelt, tag } from "./draw.js";
 import { Past } from "./past.js";
 
 const $ = (id) => document.getElementById(id);
@@ -81,7 +81,7 @@ export class Stage {
       const { spec } = lane, field = lane.map ? new Field(lane.map, "ab"[i]) : null;
       const keys = [...(lane.oracle ? TILES : MACHINE_TILES), ...(spec.after_goal == null ? [] : [["goals", "goals reached; none is a reset"]]), ...(spec.ask ? [["asked", "resets requested when stuck"]] : []), ...clocked(CLOCK_TILES, [spec])];
       const tiles = Object.fromEntries(keys.map(([key, words]) => [key, tag("div", { class: "tile" }, tag("b", {}, "–"), ...(EXPLAINED[key] ? [help(EXPLAINED[key])] : []), tag("span", {}, words))]));
-      const badge = tag("span", { class: "badge" }), bar = tag("i"), wrong = tag("p", { class: "alert", hidden: true }), note = tag("p", { class: "soft" }), camera = new Camera(), seen = tag("img", { class: "live", alt: `${spec.problem}, now` }), push = tag("input", { type: "range", min: -1, max: 1, step: 0.05, value: 0 }), view = tag("figure", { class: "view", hidden: true }, seen, tag("label", { class: "push" }, tag("span", {}, "Push it"), push));
+      const badge = tag("span", { class: "badge" }), bar = tag("i"), wrong = tag("p", { class: "alert", hidden: true }), note = tag("p", { class: "soft" }), camera = new Camera(), seen = tag("img", { class: "live", alt: `${spec.problem}, now` }), push = tag("input", { type: "range", min: -1, max: 1, step: 0.05, value: 0 }), view = tag("figure", { class: "view", hidden: true }, seen, tag("label", { class: "push" }, tag("span", {}, `Push ${MACHINES[spec.problem]?.[2] ?? "it"}`), push));
       push.addEventListener("input", () => this.control("push", { push: Number(push.value) }));
       for (const end of ["pointerup", "pointercancel", "keyup", "blur"]) push.addEventListener(end, () => { if (push.value !== "0") { push.value = 0; this.control("push", { push: 0 }); } });
       const why = spec.statements.primal, most = why.most_resets;
@@ -96,7 +96,6 @@ export class Stage {
       return { ...lane, field, tiles, badge, bar, box, wrong, note, camera, view, seen, pictures: "" };
     });
     $("lanes").replaceChildren(...this.lanes.map((lane) => lane.box));
-    this.pushes();
     $("legend").hidden = !this.lanes.some((lane) => lane.field);
     this.drawn = [CHARTS[0], ...MACHINE_CHARTS, ...CHARTS.slice(1), ...clocked(CLOCK_CHARTS, this.lanes.map((lane) => lane.spec))];
     const oracle = this.lanes.some((lane) => lane.oracle);
@@ -120,7 +119,7 @@ export class Stage {
     for (const id of ["again", "edit"]) $(id).hidden = active || !frame.lanes.every((lane) => ["done", "stopped", "interrupted", "file", "failed"].includes(lane.state));
     const { problem } = this.scene.lanes[0].spec;
     if (!problem.startsWith("drawn")) $("edit").hidden = true;
-    if (problem.includes(":") && !Stage.machines?.[problem]) $("again").hidden = true; // an environment is played by the command line
+    if (problem.includes(":") && !(problem in MACHINES)) $("again").hidden = true; // an environment is played by the command line
     this.result(frame, active);
     for (const id of ["get-report", "get-files"]) $(id).hidden = !frame.lanes.every((lane) => lane.k > 0);
     this.past.follow(frame);
@@ -139,10 +138,6 @@ export class Stage {
     if (!$("certified-at").textContent && frame.lanes.some((lane) => lane.k > 0)) this.certify();
     if (before && active !== this.active) setTimeout(() => this.certify(true), 300);
     this.active = active;
-  }
-  // What the slider pushes, once the machines are known.
-  pushes() {
-    for (const { spec, view } of this.lanes) view.querySelector("span").textContent = `Push ${Stage.machines?.[spec.problem]?.pushed ?? "it"}`;
   }
   // One sentence about each lane when the game is over.
   result(frame, active) {
