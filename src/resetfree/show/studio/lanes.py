@@ -171,7 +171,7 @@ class Live:
             kept, how_filmed = KEPT if trial.problem in MACHINES else None, {"resume": self.resumes, "real_time": False}
             with request.world() as world, filmed(world, kept, self.path, **how_filmed) as camera:
                 if camera is not None:
-                    world.problem.env = PushedEnv(camera, trial.problem, self)  # type: ignore[attr-defined]
+                    world.problem.env = PushedEnv(camera, trial.problem, self)
                 run = fulfil(request, world)
             self._end("done" if len(run) >= trial.episodes else "stopped")
         except Stopped:
