@@ -75,21 +75,6 @@ def test_without_hindsight_nothing_is_learned(monkeypatch: pytest.MonkeyPatch) -
     assert won_late(run) < 15
 
 
-def test_a_run_goes_on_as_if_it_had_not_stopped(tmp_path: Any) -> None:
-    small: dict[str, Any] = {"settings": {"primal": {"begin": 40, "hidden": 8, "batch": 16}}, "seed": 1}
-
-    def played(path: Any, episodes: int, **given: Any) -> rf.Run:
-        return rf.learn(rf.from_gym(Point(), horizon=20, reward_range=(0, 1)), episodes=episodes, path=path, **given)
-
-    whole, part = (played(tmp_path / name, 6, **small) for name in ("a.rfrun", "b.rfrun"))  # one seed, one result
-    assert len(part) == len(whole)
-    played(tmp_path / "c.rfrun", 6, callbacks=[lambda session: session.k == 4], **small)
-    again = played(tmp_path / "c.rfrun", 6, resume=True, **small)
-    tables = [run.policy.predict(Point().reset(seed=0)[0])[0] for run in (whole, part)]
-    assert (tables[0] == tables[1]).all()
-    assert len(again) == 6
-
-
 def test_states_without_goals_are_refused() -> None:
     with pytest.raises(rf.NotCertifiable, match="'achieved_goal' and 'desired_goal'"):
         rf.learn("Pendulum-v1", "goal-search", episodes=1)
