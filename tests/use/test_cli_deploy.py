@@ -1,5 +1,7 @@
 """`resetfree evaluate` and `resetfree export`."""
 
+import sqlite3
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -44,6 +46,9 @@ def test_a_registered_problem_needs_no_more_than_the_file(grid: Path, capsys: py
     assert alone["continuing"] is None
     assert alone["fresh"]["steps"] >= 100
     assert (alone["fresh"]["confidence"], alone["deterministic"]) == (0.9, False)
+    with closing(sqlite3.connect(grid)) as file, file:
+        file.execute("UPDATE rounds SET reward = NULL WHERE k = 12")
+    assert said(capsys, "evaluate", grid, "--episodes", 3)["training_reward_per_step"] is None
 
 
 def test_an_environment_is_named_by_the_user(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
