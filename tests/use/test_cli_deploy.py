@@ -1,13 +1,12 @@
 """`resetfree evaluate` and `resetfree export`."""
 
-import sqlite3
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.runs.forging import forge
 from tests.show.cli import commands
 from tests.show.cli.commands import refused
 
@@ -46,8 +45,7 @@ def test_a_registered_problem_needs_no_more_than_the_file(grid: Path, capsys: py
     assert alone["continuing"] is None
     assert alone["fresh"]["steps"] >= 100
     assert (alone["fresh"]["confidence"], alone["deterministic"]) == (0.9, False)
-    with closing(sqlite3.connect(grid)) as file, file:
-        file.execute("UPDATE rounds SET reward = NULL WHERE k = 12")
+    forge(grid, lambda file: file.execute("UPDATE rounds SET reward = NULL WHERE k = 12"))
     assert said(capsys, "evaluate", grid, "--episodes", 3)["training_reward_per_step"] is None
 
 
