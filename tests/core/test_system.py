@@ -117,9 +117,9 @@ for module in pkgutil.walk_packages(rf.__path__, "resetfree."):
             importlib.import_module(module.name)
         except ModuleNotFoundError as error:  # an extra that is not installed
             assert not error.name.startswith("resetfree")
-from resetfree.core import system
+from resetfree.core import files, system
 os.name = "nt"
-system.lead_group(); system.kill_group(os.getpid()); system.unblock(); system.flush_folder(None)
+system.lead_group(); system.kill_group(os.getpid()); system.unblock(); files.flush_folder(None)
 assert system.is_alive(-1) and system.owned(os.stat(".")) and (system.NOFOLLOW, system.NONBLOCK) == (0, 0)
 with system.undisturbed():
     pass

@@ -18,8 +18,8 @@ from tests.killing import rounds_of
 import resetfree as rf
 from resetfree.game.fleet import Fleet, FleetGame, HereCrew
 from resetfree.problems.registry import find_world
-from resetfree.runs.fleet.table import fleet_table
 from resetfree.runs.request import Who
+from resetfree.runs.result import fleet_table
 from resetfree.runs.resuming import whole_run
 from resetfree.runs.setup import prepare
 

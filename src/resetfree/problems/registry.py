@@ -168,8 +168,7 @@ def parse_options(pairs: Sequence[str]) -> dict[str, Any]:
     result = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
-        if not key or not equals:
-            raise InvalidInput(f"The '--set' must be KEY=VALUE. Got '{pair}' instead.")
+        expect(key and equals, "'--set'", "be KEY=VALUE", got=f"'{pair}'")
         result[key] = _value(text)
     return result
 

@@ -165,6 +165,7 @@ class GoalSearch(PrimalPlayer[GoalState]):
     """
 
     name: ClassVar[str] = "goal-search"
+    suited_states = ("vectors",)
     learns: ClassVar[bool] = False  # to earn anything else than goals
     vectors_only: ClassVar[bool] = True
     action_spaces: ClassVar[tuple[type, ...]] = (Box,)

@@ -166,9 +166,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str] | None) -> int:
     try:
-        for word in sys.argv[1:] if arguments is None else arguments:
+        given = list(sys.argv[1:] if arguments is None else arguments)
+        for word in given:
             words(word, "words of a command")
-        status = app.main(args=arguments, prog_name="resetfree", standalone_mode=False)
+        status = app.main(args=given or ["--help"], prog_name="resetfree", standalone_mode=False)
         return status if isinstance(status, int) else 0
     except rf.Stopped as stopped:
         print(stopped, file=sys.stderr)

@@ -7,8 +7,7 @@ from typing import Any
 from resetfree.core.certificate import Certificate
 from resetfree.core.readable import counted, number
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.runs.fleet.table import fleet_table
-from resetfree.runs.result import Run
+from resetfree.runs.result import Run, fleet_table
 from resetfree.show.report.groups import Collection, Group, every_path, short
 from resetfree.show.report.page import Markup, badge, join, spread, table, tag
 from resetfree.theory.assumptions import unsafe_pairs

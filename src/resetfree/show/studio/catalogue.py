@@ -18,11 +18,12 @@ from resetfree.core.settings import (
     check_names,
     declarations,
     either,
+    expect,
     is_whole,
     plain_parts,
     record,
 )
-from resetfree.game.capabilities import Suits, choose
+from resetfree.game.capabilities import choose, offer_of
 from resetfree.game.loop import FEEDBACK
 from resetfree.players import ALGORITHM_1, BASES, discover, make_player, settings
 from resetfree.problems.blueprint import describe
@@ -256,7 +257,7 @@ def _players_of(problem: Problem) -> list[str]:
             make_player("primal", name, given, warn=False).init(problem, 100, 0)
         except ResetFreeError:
             continue
-        offer = player.suits(problem, bound_known=True) if isinstance(player, Suits) else None
+        offer = offer_of(player, problem, bound_known=True)
         order.append((-offer.rank if offer else 0.0, name))
     return [name for _, name in sorted(order)]
 
@@ -264,8 +265,7 @@ def _players_of(problem: Problem) -> list[str]:
 def problem_options(id: str, given: Any) -> dict[str, Any]:
     """Options of a registered problem, bounded before the problem is made."""
     known = problems()
-    if id not in known:
-        raise InvalidInput(f"The problem must be registered (see `resetfree list problems`). Got {shown(id)} instead.")
+    expect(id in known, "problem", "be registered (see `resetfree list problems`)", id)
     check(given, dict[str, Any], f"options of '{id}'")
     check_names(given, [*known[id].options, HELP], f"option of problem '{id}'")
     for name, value in given.items():
