@@ -140,7 +140,7 @@ def test_every_module_imports_and_a_run_is_saved_without_it(tmp_path: Path) -> N
 def test_a_group_is_killed_with_what_it_started() -> None:
     code = (
         "import subprocess, sys\nfrom resetfree.core.system import lead_group\nlead_group()\n"
-        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
         "print(child.pid, flush=True)\nchild.wait()"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as leader:

@@ -293,6 +293,9 @@ def split_settings(
         "problem": options,
         **{role: list(defaults_of(cls)) for role, cls in players.items()},
     }
+    form = players["primal"].counterpart
+    if options is None and form:  # the problem's actions will say which of the two forms plays
+        names["primal"] = [*defaults_of(players["primal"]), *defaults_of(player_class("primal", form))]
     result: dict[str, dict[str, Any]] = {group: {} for group in GROUPS}
     for key, value in given.items():
         group, dot, name = key.partition(".")

@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.show.studio.serving import Served, served, until
+from tests.show.studio.serving import Served, served
+from tests.waiting import until
 
 import resetfree as rf
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, ConsoleMessage, Page, Route
 
-PATIENCE = 60_000  # milliseconds: a machine that does other things as well is slow
+PATIENCE = 240_000  # milliseconds: a machine that does other things as well is slow
 
 
 @pytest.fixture

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from tests.show.studio.serving import Served, until
+from tests.show.studio.serving import Served
 from tests.show.studio.test_browser import begin, episode, open_page, page, paint
+from tests.waiting import until
 
 import resetfree as rf
 from resetfree.show.cli import main

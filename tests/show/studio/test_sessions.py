@@ -2,7 +2,6 @@
 
 import json
 import math
-import sqlite3
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.show.studio.serving import GRID, until
+from tests.bank import edit, same_rounds
+from tests.show.studio.serving import GRID
+from tests.waiting import until
 
 import resetfree as rf
 from resetfree.show.cli.run_summary import summary
@@ -42,11 +43,6 @@ def finished(session: GameSession) -> None:
     assert [lane.error for lane in session.lanes] == [""] * len(session.lanes)
 
 
-def same_columns(one: rf.Run, two: rf.Run) -> None:
-    for name, column in one.columns.items():
-        np.testing.assert_array_equal(column, two.columns[name], err_msg=name)
-
-
 def test_two_players_play_on_the_same_random_numbers_and_as_learn_does(sessions: Sessions) -> None:
     session = sessions.start({"grid": GRID, "lanes": TWO, "episodes": 150, "seed": 4})
     finished(session)
@@ -55,7 +51,7 @@ def test_two_players_play_on_the_same_random_numbers_and_as_learn_does(sessions:
             "drawn-v0", asked["primal"], episodes=150, seed=4, settings={"problem": options_of(GRID)}
         )  # what the gate does between rounds changes nothing
         run = rf.load(lane.path)
-        same_columns(run, plain)
+        same_rounds(run, plain)
         frame = lane.frame(curves=True)
         assert frame["k"] == len(run) == 150
         assert frame["now"]["regret"] == pytest.approx(float(run.regret[-1]), rel=1e-5)
@@ -121,7 +117,7 @@ def test_a_stopped_game_is_saved_and_goes_on_bit_for_bit(sessions: Sessions) -> 
     plain = rf.learn(
         "drawn-v0", episodes=400, settings={"problem": options_of(GRID), "primal": {"scale": 0.1}, "dual": {"C": 0.0}}
     )
-    same_columns(run, plain)
+    same_rounds(run, plain)
     assert run.spec["primal"]["settings"]["scale"] == 0.1
     assert other.lanes[0].frame(True)["now"]["realised"] == run.realised_resets[-1]
 
@@ -333,10 +329,9 @@ def test_a_run_that_is_followed_shows_its_goals(tmp_path: Path) -> None:
     assert (now["goals"], now["realised"], now["asked"]) == (run.goals[-1], run.realised_resets[-1], 0)
     assert now["goals"] > 0
     assert shown.scene()["lanes"][0]["spec"]["after_goal"] == "restart for free"
-    with sqlite3.connect(file) as connection:
-        connection.execute("UPDATE rounds SET goals = -3 WHERE k = 30")
-        note = json.dumps({"k": 3, "why": "reset", "detail": 'he said "why": "stuck"'})
-        connection.execute("INSERT INTO interventions (json) VALUES (?)", (note,))
+    note = json.dumps({"k": 3, "why": "reset", "detail": 'he said "why": "stuck"'})
+    edit(file, "UPDATE rounds SET goals = -3 WHERE k = 30")
+    edit(file, "INSERT INTO interventions (json) VALUES (?)", values=(note,))
     forged = Following("lake", RunFolder(tmp_path)).frame(False)["lanes"][0]
     assert (forged["state"], forged["k"]) == ("failed", 29)
     assert forged["now"]["asked"] == 0

@@ -63,6 +63,7 @@ def write_page(page: Path, lines: Sequence[turns.Line]) -> None:
 @click.option("--steps", type=click.IntRange(100, 10**9), default=40_000, show_default=True, help="Of each trial.")
 @click.option("--every", type=click.IntRange(50, 10**9), default=2_000, show_default=True, help="Between evaluations.")
 @click.option("--set", "given_settings", multiple=True, metavar="KEY=VALUE", help="A setting of every method.")
+@click.option("--shield", type=click.FloatRange(0.0, 1.0, min_open=True), help="Of every method; as --set shield=R.")
 @click.option("--limit", type=click.FloatRange(min=1.0), help="Seconds after which a trial is cut, and marked as such.")
 @click.option("--jobs", type=click.IntRange(1, 1000), default=1, show_default=True, help="Processes.")
 @click.option("--together", is_flag=True, help="All methods and seeds in one compiled program (tabletop).")
@@ -110,7 +111,7 @@ def _played(given: SimpleNamespace) -> Iterator[turns.Line]:
     )
     ids = turns.tasks() if given.tasks == "all" else split_names(given.tasks, turns.tasks())
     check_names(ids, turns.tasks(), "task")
-    chosen = parse_options(given.given_settings)
+    chosen = {**parse_options(given.given_settings), **({} if given.shield is None else {"shield": given.shield})}
     first = turns.AutonomyTrial("", "", 0, steps=given.steps, every=given.every, settings=chosen, limit=given.limit)
     there = {key for key, line in turns.newest(turns.read(given.out)).items() if line["status"] != turns.CUT}
     seeds = seeds_of(given.seeds)
