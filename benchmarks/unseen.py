@@ -29,7 +29,8 @@ import gymnasium
 import numpy as np
 
 from resetfree.problems.gym.events import Condition
-from resetfree.problems.gym.known import RESTART, meaning_of
+from resetfree.problems.gym.goals import RESTART
+from resetfree.problems.gym.known import meaning_of
 from resetfree.runs.playing import Stopped
 
 BEGIN, END = "<!-- made by benchmarks/unseen.py -->", "<!-- end -->"
