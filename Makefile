@@ -138,7 +138,7 @@ bench-unseen: $(VENV)/.dev
 	PIP_CONSTRAINT= .venv-sb3/bin/pip install --quiet torch==2.13.0 stable-baselines3==2.9.2 \
 	  "gymnasium[mujoco]==1.4.0" mujoco==3.11.0 minigrid pygame -e .
 	OMP_NUM_THREADS=1 .venv-sb3/bin/python benchmarks/unseen.py --learners sac,ppo --out unseen.jsonl $(OPTIONS)
-	$(BIN)/python benchmarks/unseen.py --table unseen.jsonl
+	$(BIN)/python benchmarks/unseen.py --table unseen.jsonl --page docs/results/unseen.md
 
 # Resets where one fall can teach about others: rule elimination beside support elimination, one JSON line per seed.
 bench-danger: $(VENV)/.dev

@@ -314,7 +314,7 @@ def lateness() -> Pairs:
 )
 def limits() -> Pairs:
     small = rf.make("random-linear-v0", n_states=4, n_actions=3, d=3, horizon=3)
-    for mdp in (rf.make("ledge-v0", places=2), small, small.replace(boundary="literal")):
+    for mdp in (rf.make("ledge-v0", places=2), rf.make("coin-chain-v0"), small, small.replace(boundary="literal")):
         found, n, A = reset_limits.limit(mdp), int((~mdp.reset).sum()), mdp.n_actions
         T = mdp.n_transitions
         N = n * (T if found.per_step else 1)

@@ -232,8 +232,7 @@ def with_a_model() -> Pairs:
         def noisy(n: float, width: Any = width) -> float:
             return float(2 * width.noise * sqrt((n + 1) * (log(n + 1) + 2 * width.noise_log)) / n)
 
-        for n in (1, 60):
-            yield intervals._both_sides(width, n), noisy(n)
+        yield intervals._both_sides(width, 60), noisy(60)
         D = visit_sums.most_overestimated(
             mdp, visit_sums.interval_distance(width), pooled=True, rounds=K, noise=noisy if noise else None, delta=p / 8
         )
@@ -356,8 +355,7 @@ def put_together() -> Pairs:
         yield (resets.rhs, risk(resets)), (min(ways), chance + p * ("on_paths" not in resets.detail))
         most = P.most + P.per_root_reset * sqrt(few) + lam * few * P.pays_resets
         yield r_p.rhs, most if P.regret is None else min(most, P.regret + lam * few)
-        counts = P.regret is not None or P.per_root_reset > 0
-        yield risk(r_p), p + P.chance + of_few * counts
+        yield risk(r_p), p + P.chance + of_few * (P.regret is not None or P.per_root_reset > 0)
         online = found["the dual player's online regret against 0 is at most its bound"].rhs
         with_model = getattr(player, "regret_with_model", lambda *_: inf)(mdp, mdp.problem(), K, K)
         yield regret.rhs, r_p.rhs + online if P.regret is None else min(P.regret, with_model)
@@ -399,7 +397,6 @@ def dual_player_again() -> Pairs:
             theta.append(min(max(theta[-1] + step * 0.5 * g[k], 0.0), B))
             hint.append(0.0 if gradient else float(g[k]))
         fresh = [0.5 * min(t + eta * 0.5 * h, B) for t, h in zip(theta, hint, strict=True)]
-        assert any(on < np.arange(K))
         yield lam, [fresh[j] for j in on]
         old, u = sum((fresh[k] - lam[k]) * g[k] for k in range(K)), min(2 * star, B)
         if gradient:

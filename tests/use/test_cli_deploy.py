@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.runs.forging import forge
 from tests.show.cli import commands
 from tests.show.cli.commands import refused
 
@@ -44,6 +45,8 @@ def test_a_registered_problem_needs_no_more_than_the_file(grid: Path, capsys: py
     assert alone["continuing"] is None
     assert alone["fresh"]["steps"] >= 100
     assert (alone["fresh"]["confidence"], alone["deterministic"]) == (0.9, False)
+    forge(grid, lambda file: file.execute("UPDATE rounds SET reward = NULL WHERE k = 12"))
+    assert said(capsys, "evaluate", grid, "--episodes", 3)["training_reward_per_step"] is None
 
 
 def test_an_environment_is_named_by_the_user(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,7 +1,7 @@
-"""The interface of a player, and the one record that both players learn from.
+"""What a player is: `PrimalPlayer` and `DualPlayer`, the `Plan` that one makes, and the `Round` that both learn from.
 
-A player is a frozen dataclass of hyperparameters; what it has learned is a separate value, its state, made by `init`.
-So checkpoints, tests and batches deal with states alone.
+A player is a frozen dataclass of hyperparameters, as an optimizer of optax is: what it has learned is a separate value,
+its state, made by `init` and passed to every method. So checkpoints, tests and batches handle states alone.
 
 Legend: lam = lambda^k(s_1^k); v_r, v_c the primal player's own estimates of V_r and V_c of its policy at s_1^k.
 """
@@ -99,11 +99,19 @@ class PrimalPlayer(Player, Generic[P]):
 
     @abstractmethod
     def init(self, problem: Problem, episodes: int, seed: int) -> P:
-        """A fresh state: a tree of arrays and numbers (see `core.state`)."""
+        """The state before the first round: a tree of arrays and numbers (see `core.state`).
+
+        episodes: how many rounds are planned, for constants that depend on it.
+        seed: of the player's own random numbers.
+        """
 
     @abstractmethod
     def plan(self, state: P, s1: State, lam: float) -> Plan:
-        """The policy for an episode that starts at s1 under the multiplier lam."""
+        """The policy of the next episode; never changes `state`.
+
+        s1: where the episode starts.
+        lam: the price of a reset, to be subtracted from the reward.
+        """
 
     @abstractmethod
     def update(self, state: P, round: Round) -> P:
@@ -112,22 +120,25 @@ class PrimalPlayer(Player, Generic[P]):
 
 @runtime_checkable
 class RequestsHelp(Protocol):
-    """A primal player that may request a reset by itself, between two episodes."""
+    """A primal player that may request a reset that the task does not need, between two episodes."""
 
     def needs_help(self, state: Any, s1: State) -> bool:
-        """Whether it does in the state in which the next episode would begin."""
+        """Whether it requests one now; s1: where the next episode would begin."""
 
 
 @runtime_checkable
 class TakesTurns(Protocol):
-    """A primal player with several policies in turn, of which one is deployed."""
+    """A primal player that alternates between policies (forward, backward, ...), of which one is deployed."""
 
     def turns(self, state: Any) -> tuple[int, int]:
         """How many turns have ended, and how many of them without their goal: time-outs."""
 
 
 def check_actions(primal: PrimalPlayer[Any], problem: Problem, others: Sequence[str] = ()) -> None:
-    """Raise InvalidInput for a problem whose actions the primal player cannot play.  others: players that can."""
+    """Raise InvalidInput for a problem whose actions the primal player cannot play.
+
+    others: names of players that can, for the message.
+    """
     if not isinstance(problem.actions, primal.action_spaces):
         way = f" {LIST_THEM}" if Choices in primal.action_spaces else ""
         players = f" Players that take them as they are: {', '.join(others)}." if others else ""
@@ -139,15 +150,18 @@ def check_actions(primal: PrimalPlayer[Any], problem: Problem, others: Sequence[
 
 
 class DualPlayer(Player, Generic[D]):
-    """Chooses the multiplier function, evaluated at one start per round."""
+    """Chooses the multiplier, the price of a reset, for the start of each round."""
 
     @abstractmethod
     def init(self, problem: Problem, episodes: int, seed: int) -> D:
-        """A fresh state: a tree of arrays and numbers (see `core.state`)."""
+        """The state before the first round; arguments as of `PrimalPlayer.init`."""
 
     @abstractmethod
     def multiplier(self, state: D, s1: State, ask: Callable[[float], Plan]) -> float:
-        """lambda^k(s1) >= 0; ask(lam) is the primal player's plan for s1 under the multiplier lam."""
+        """The multiplier lambda^k(s1) >= 0 of an episode that starts at s1; never changes `state`.
+
+        ask: gives the plan that the primal player would make for s1 under any multiplier.
+        """
 
     @abstractmethod
     def update(self, state: D, round: Round) -> D:
@@ -166,7 +180,7 @@ NOTABLE = 0.1  # seconds: a shorter wait is no pause
 
 @dataclass(slots=True)
 class Pauses:
-    """A context manager around what the players compute: plans, multipliers, updates. All in seconds.
+    """How long the players computed while the environment waited, in seconds; a context manager around their work.
 
     >>> pauses = Pauses()
     >>> with pauses:

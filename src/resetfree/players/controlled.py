@@ -126,7 +126,7 @@ class Controlled(PrimalPlayer[ControlledState]):
     """The user's controller, and a learner that takes over where it is better by a test.
 
     The learned policy acts only while fewer than `explore` resets are charged to it: those of its own episodes, and one
-    of an episode of the controller right after. So on every path
+    of an episode of the controller right after one of these that was not reset. So on every path
 
         resets <= resets of the controller in other episodes + explore.
 

@@ -205,11 +205,18 @@ def option_names(problem: str) -> list[str] | None:
     """
     problem = full_name(problem)
     if ":" not in problem:
-        return list(dict.fromkeys([*PROBLEMS.find(problem).options, HELP]))
+        return list(dict.fromkeys([*_registered(problem).options, HELP]))
     if in_family(problem):
         return None
     takes = _parameters(_factory(problem))
     return None if takes is None else [*takes, *(name for name in NAMES if name not in takes)]
+
+
+def _registered(problem: str) -> Any:
+    """What is registered under this name; an environment of a similar name is suggested too."""
+    if not PROBLEMS.knows(problem) and (near := near_id(problem)):
+        raise UnknownName("problem", problem, [*PROBLEMS.own, *near])
+    return PROBLEMS.find(problem)
 
 
 def resolve(problem: str, options: dict[str, Any]) -> Any:
@@ -224,8 +231,7 @@ def resolve(problem: str, options: dict[str, Any]) -> Any:
     """
     problem = full_name(problem)
     if ":" not in problem:
-        if not PROBLEMS.knows(problem) and (near := near_id(problem)):
-            raise UnknownName("problem", problem, [*PROBLEMS.own, *near])
+        _registered(problem)
         return make(problem, **options)
     if problem.startswith(GYM):
         return from_options(problem, options)

@@ -1,4 +1,7 @@
-"""The loop of a run: rounds are played, kept, watched and saved, until there are enough or something ends it."""
+"""The loop of a run: play a round, save it, call callbacks, check limits, until the run ends.
+
+`play_rounds` is for problems that wait for the learner, `play_at_rate` for real time (`runs.live.acting`).
+"""
 
 import dataclasses
 import time
@@ -44,7 +47,7 @@ class Stopped(ResetFreeError):
 
 
 def play_rounds(request: RunRequest, opened: OpenRun) -> Run:
-    """Play the rest of a run, in a world that waits; closes its ledger."""
+    """Play the remaining rounds of a run on a problem that waits for its learner; closes the run file."""
     setup, ledger = opened.setup, opened.ledger
     progress, game = request.around.progress, setup.game
     with held(getattr(progress, "stopping", None)) as stop, ledger, ExitStack() as calls:

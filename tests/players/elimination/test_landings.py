@@ -26,7 +26,7 @@ from resetfree.players.elimination.landings import (
     tally,
 )
 from resetfree.players.elimination.rule_elimination import RuleElimination
-from resetfree.players.tabular import large_problems
+from resetfree.players.tabular import count_players
 from resetfree.problems.finite.mdp import FiniteProblem
 from resetfree.problems.knowledge import Factor, Factors
 from resetfree.theory.assumptions import unsafe_pairs
@@ -174,7 +174,7 @@ def test_no_path_exceeds_the_unsafe_pairs_whatever_the_factors_mean(kind: str, m
         resets, bound = resets_of(mdp, 60, seed, player)  # type: ignore[arg-type]
         assert resets <= bound, seed
         with monkeypatch.context() as patch:
-            patch.setattr(large_problems, "SMALL", -1)
+            patch.setattr(count_players, "SMALL", -1)
             run = rf.learn(mdp, player, FREE, episodes=60, seed=seed, feedback="realised")
         assert run.realised_resets[-1] <= unsafe_pairs(mdp), seed
 
@@ -220,7 +220,7 @@ def test_the_bound_of_the_rules_has_bits_of_all_actions() -> None:
 
 
 def test_large_beliefs_are_made_again_from_the_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(large_problems, "SMALL", -1)
+    monkeypatch.setattr(count_players, "SMALL", -1)
     problem, player = pits().problem(), RuleElimination(moves="relative")
     state: Any = player.init(problem, 40, 0)
     rng, s1 = np.random.default_rng(0), 0

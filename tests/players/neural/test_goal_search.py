@@ -114,6 +114,11 @@ def test_it_returns_to_where_what_is_reached_moved_last() -> None:
     for at in (finger[0], finger[50]):
         push = back.push(np.concatenate([at, [0.7, 0.5, 1, 1]]))
         assert np.linalg.norm(at + push - finger[120]) < np.linalg.norm(at - finger[120])
+    near = np.concatenate([finger[120] + 0.01, [0.7, 0.5, 1, 1]])
+    tried = [back.tried(near, reach.columns.achieved, np.full(2, 9.0), rather=False)[0] for _ in range(5)]
+    assert [one == 9.0 for one in tried] == [True, True, True, False, True]  # random, then back again
+    back.tried(near + 0.1 * np.eye(6)[2], reach.columns.achieved, finger[0], rather=False)
+    assert back.target[2] == pytest.approx(0.8)  # it moved again
     still = rows_of(np.concatenate([finger, puck * 0, puck * 0], axis=1))
     assert hindsight.last_touch(still, still.n, reach, (-np.ones(2), np.ones(2))) is None
 

@@ -15,26 +15,8 @@ import resetfree as rf
 from resetfree.core.state import load, replay
 from resetfree.game.replay_buffer import empty_buffer
 from resetfree.players.dual.one_multiplier import ConstantPenalty
+from resetfree.players.neural import actor_critic as ac
 from resetfree.players.neural import neural_search as word
-from resetfree.players.neural.actor_critic import (
-    DISCOUNT,
-    FALL_DISCOUNT,
-    LAMBDA,
-    Objective,
-    PlanSizes,
-    Rollout,
-    SkipPolicy,
-    Work,
-    action_of,
-    fresh_learner,
-    learn,
-    learn_from,
-    rollout_value,
-    skip_policy,
-    td_targets,
-    utility,
-    worst_values,
-)
 from resetfree.players.neural.experience import ScaledRows, bounded, found_scales, thresholds
 from resetfree.players.neural.neural_search import NeuralSearch
 from resetfree.players.neural.planning import NoisePolicy, PlannedPolicy, plan_from, values_of
@@ -46,8 +28,8 @@ from resetfree.problems.stepping import Step
 from resetfree.use import read_policy
 
 PRICE = ConstantPenalty(C=20.0)
-SIZES = PlanSizes(16, 4, 4, 2, 64, 2)
-AIM = Objective(*map(np.float32, (0.2, 2.0, 1.5, 1.2, 10.0, 1.0, 0.5, 0.1)))
+SIZES = ac.PlanSizes(16, 4, 4, 2, 64, 2)
+AIM = ac.Objective(*map(np.float32, (0.2, 2.0, 1.5, 1.2, 10.0, 1.0, 0.5, 0.1)))
 
 
 class NeverFalls(Target):
@@ -66,7 +48,7 @@ def f32(*numbers: Any) -> Any:
 def learner() -> Any:
     """D = 2, A = 1: fresh networks whose last layers are not 0, on scales that are not 1."""
     rng = np.random.default_rng(3)
-    tree = fresh_learner(rng.normal(size=(1, 3)), 16, 3, 8, rng)
+    tree = ac.fresh_learner(rng.normal(size=(1, 3)), 16, 3, 8, rng)
     noisy = lambda part: part + 0.2 * rng.normal(size=part.shape).astype(np.float32)  # noqa: E731
     tree = {**tree, **{name: jax.tree.map(noisy, tree[name]) for name in ("model", "actor", "critics", "targets")}}
     scales = first_scales(2)._replace(centre=f32(1, -2), scale=f32(0.5, 3), mean=f32(0.1, 0.2, 0.3))
@@ -108,7 +90,7 @@ def test_new_scales_change_no_function_of_states() -> None:
         z = ((s - scales.centre) / scales.scale).astype(np.float32)
         y = np.asarray(predict(one["model"], z, a)[0]) * scales.deviation + scales.mean
         raw = np.append(scales.scale, 1.0)  # changes in the units of the machine
-        found.append([y * raw, action_of(one["actor"], z), *worst_values(one["critics"], z)])
+        found.append([y * raw, ac.action_of(one["actor"], z), *ac.worst_values(one["critics"], z)])
     for before, after in zip(*found, strict=True):
         np.testing.assert_allclose(before, after, rtol=2e-3, atol=2e-4)
 
@@ -124,7 +106,7 @@ def test_a_step_falls_beyond_a_threshold() -> None:
 
 
 def test_utility_by_hand() -> None:
-    np.testing.assert_allclose(utility(f32(0.2, 1.2, 2.2), AIM), [0.0, 0.75, 0.375])
+    np.testing.assert_allclose(ac.utility(f32(0.2, 1.2, 2.2), AIM), [0.0, 0.75, 0.375])
 
 
 def test_values_and_targets_are_those_of_the_legend() -> None:
@@ -133,18 +115,20 @@ def test_values_and_targets_are_those_of_the_legend() -> None:
     alive = np.cumprod(np.concatenate([np.ones((1, 3, 2)), 1 - fall]), axis=0)
     z = rng.normal(size=(steps + 1, 3, 2, 2)).astype(np.float32)
     reward, tree = rng.normal(size=(steps, 3, 2)), learner()
-    taken = Rollout(*map(jax.numpy.asarray, (z[:-1], alive[:-1], reward, fall, z[-1], alive[-1])))
-    u, (v, f) = np.asarray(utility(reward, AIM)), (np.asarray(part) for part in worst_values(tree["critics"], z))
+    taken = ac.Rollout(*map(jax.numpy.asarray, (z[:-1], alive[:-1], reward, fall, z[-1], alive[-1])))
+    u, (v, f) = np.asarray(ac.utility(reward, AIM)), (np.asarray(part) for part in ac.worst_values(tree["critics"], z))
     earned, fallen, value, falls = 0.0, 0.0, v[-1], f[-1]
     for t in range(steps):
-        earned = earned + DISCOUNT**t * alive[t] * (1 - fall[t]) * u[t]
-        fallen = fallen + FALL_DISCOUNT**t * alive[t] * fall[t]
-    whole = earned + DISCOUNT**steps * alive[-1] * v[-1] - 10.0 * (fallen + FALL_DISCOUNT**steps * alive[-1] * f[-1])
-    np.testing.assert_allclose(rollout_value(taken, tree["critics"], AIM), whole, rtol=1e-4)
-    found = [np.asarray(part) for part in td_targets(taken, tree["critics"], AIM)]
+        earned = earned + ac.DISCOUNT**t * alive[t] * (1 - fall[t]) * u[t]
+        fallen = fallen + ac.FALL_DISCOUNT**t * alive[t] * fall[t]
+    fallen = fallen + ac.FALL_DISCOUNT**steps * alive[-1] * f[-1]
+    whole = earned + ac.DISCOUNT**steps * alive[-1] * v[-1] - 10.0 * fallen
+    np.testing.assert_array_equal(ac.of_one_member(taken).z[:, 0], np.stack([z[:-1, 0, 0], z[:-1, 1, 1]], axis=1))
+    np.testing.assert_allclose(ac.rollout_value(taken, tree["critics"], AIM), whole, rtol=1e-4)
+    found = [np.asarray(part) for part in ac.td_targets(taken, tree["critics"], AIM)]
     for t in reversed(range(steps)):
-        value = (1 - fall[t]) * (u[t] + DISCOUNT * ((1 - LAMBDA) * v[t + 1] + LAMBDA * value))
-        falls = fall[t] + (1 - fall[t]) * FALL_DISCOUNT * ((1 - LAMBDA) * f[t + 1] + LAMBDA * falls)
+        value = (1 - fall[t]) * (u[t] + ac.DISCOUNT * ((1 - ac.LAMBDA) * v[t + 1] + ac.LAMBDA * value))
+        falls = fall[t] + (1 - fall[t]) * ac.FALL_DISCOUNT * ((1 - ac.LAMBDA) * f[t + 1] + ac.LAMBDA * falls)
         np.testing.assert_allclose(found[0][t], value, rtol=1e-4)
         np.testing.assert_allclose(found[1][t], falls, rtol=1e-4)
 
@@ -156,7 +140,7 @@ def test_a_plan_has_a_larger_value_than_the_actor_alone() -> None:
         action, offsets = plan_from(tree, z, none, jax.random.key(i), AIM, SIZES)
         both = values_of(tree, z, np.stack([none, offsets]), AIM, SIZES.members)
         gains.append(float(both[1] - both[0]))
-        np.testing.assert_allclose(action, np.clip(action_of(tree["actor"], z) + offsets[0], -1, 1), rtol=1e-5)
+        np.testing.assert_allclose(action, np.clip(ac.action_of(tree["actor"], z) + offsets[0], -1, 1), rtol=1e-5)
     assert min(gains) > -1e-3
     assert np.mean(gains) > 0.5
 
@@ -195,9 +179,9 @@ def test_many_learners_are_each_of_them() -> None:
     parts = rng.normal(size=(64, 2)), rng.uniform(-1, 1, (64, 1)), rng.normal(size=(64, 2)), rng.normal(size=64)
     z, action, change, reward = (part.astype(np.float32) for part in parts)
     rows = StepRows(z, action, change, reward, np.zeros(64, np.float32))
-    count, work = np.int32(64), Work(np.uint32(3), np.uint32(0), np.int32(2), np.int32(2))
-    one = learn(tree, rows, count, AIM, work, sizes=SIZES)
-    mapped: Any = jax.vmap(lambda tree, rows: learn_from(tree, rows, count, AIM, work, SIZES))
+    count, work = np.int32(64), ac.Work(np.uint32(3), np.uint32(0), np.int32(2), np.int32(2))
+    one = ac.learn(tree, rows, count, AIM, work, sizes=SIZES)
+    mapped: Any = jax.vmap(lambda tree, rows: ac.learn_from(tree, rows, count, AIM, work, SIZES))
     both = mapped(*(jax.tree.map(lambda part: np.stack([part, part]), parts) for parts in (tree, rows)))
     for name in ("model", "actor", "critics"):
         for a, b, before in zip(*map(jax.tree.leaves, (one[name], both[name], tree[name])), strict=True):
@@ -260,9 +244,9 @@ def test_less_is_computed_for_large_machines() -> None:
 def test_the_policy_for_use_is_the_actor() -> None:
     tree = learner()
     scaling, box = Scaling(np.array([1.0, -2.0]), np.array([0.5, 3.0])), Target().actions
-    policy = skip_policy(tree["actor"], scaling, box)  # type: ignore[arg-type]
+    policy = ac.skip_policy(tree["actor"], scaling, box)  # type: ignore[arg-type]
     for s in np.random.default_rng(0).normal(size=(9, 2)):
-        expected = action_of(tree["actor"], scaling(s).astype(np.float32))
+        expected = ac.action_of(tree["actor"], scaling(s).astype(np.float32))
         np.testing.assert_allclose(2.0 * policy.mode(1, s) - 1.0, expected, atol=1e-5)
 
 
@@ -270,7 +254,7 @@ def test_a_run_is_exported_and_needs_no_jax(tmp_path: Path) -> None:
     asked: dict[str, Any] = {"episodes": 30, "seed": 4, "settings": {"dual": {"C": 20.0}}}
     run = rf.learn(Target(), small(NeuralSearch), path=tmp_path / "run.rfrun", **asked)
     policy, x = run.policy, np.random.default_rng(0).normal(size=(20, 2))
-    assert isinstance(policy.rule, SkipPolicy)
+    assert isinstance(policy.rule, ac.SkipPolicy)
     file = policy.export(tmp_path / "policy.npz")
     assert np.array_equal(read_policy(file).predict(x)[0], policy.predict(x)[0])
     again = rf.load(tmp_path / "run.rfrun", Target())

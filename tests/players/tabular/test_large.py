@@ -20,7 +20,7 @@ from resetfree.players.elimination.support_elimination import SupportElimination
 from resetfree.players.linear import linear_ucb
 from resetfree.players.linear.baselines import GhoshSoftmax
 from resetfree.players.linear.linear_ucb import LinearUCB
-from resetfree.players.tabular import large_problems as _large
+from resetfree.players.tabular import count_players as _counts
 from resetfree.players.tabular.counts import Counted
 from resetfree.players.tabular.sparse_counts import SeenCounts
 from resetfree.players.tabular.ucbvi import RLSVI, UCBVI
@@ -43,7 +43,7 @@ class Told:
 def told(mdp: rf.FiniteMDP, player: rf.PrimalPlayer[Any], episodes: int, seed: int, whole: bool) -> Iterator[Told]:
     """Play with every state kept whole, or with none."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (linear_ucb, _large):
+        for module in (linear_ucb, _counts):
             patch.setattr(module, "SMALL", 10**12 if whole else -1)
         problem, dual, evaluator = mdp.problem(), ProjectedGradient(B=5.0), Evaluator(mdp)
         game = begin(problem, player, dual, episodes=episodes, seed=seed)
@@ -262,7 +262,7 @@ def test_sets_that_follow_the_news_are_the_sets_of_all_counts() -> None:
         player = SupportElimination()
         with pytest.MonkeyPatch.context() as patch:
             whole = player.init(problem, 10, 0)
-            patch.setattr(_large, "SMALL", -1)
+            patch.setattr(_counts, "SMALL", -1)
             large = player.init(problem, 10, 0)
         assert isinstance(whole, EliminationState)
         assert isinstance(large, LargeEliminationState)

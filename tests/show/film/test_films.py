@@ -144,7 +144,7 @@ def test_a_file_makes_no_code_run_and_what_did_not_happen_is_not_shown(
     shutil.copy(cart, copy)
     status, _, err = run(capsys, "watch", str(copy), "-o", str(film))
     assert (status, film.exists()) == (2, False)
-    assert f"a file never makes code run: name it yourself, resetfree watch {copy} gym:CartPole-v1." in err
+    assert f"a file never makes code run: name it yourself: resetfree watch {copy} gym:CartPole-v1." in err
     edit(copy, "UPDATE spec SET json = json_set(json, '$.seed', 99)")
     with pytest.raises(rf.RunError, match="Episode 1 of 'gym:CartPole-v1' went another way when it was played again"):
         dict(pictures_of(rf.load(copy, "CartPole-v1"), {(1, 1)}))

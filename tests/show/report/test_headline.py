@@ -132,7 +132,10 @@ def test_without_a_theorem_the_third_tile_is_the_bound_from_the_resets_alone(fil
     assert tiles(read(tmp_path / "r.html"))[2] == f"≤ {number(group.final('upper')[0])}"
 
 
-@pytest.mark.parametrize(("resets", "words"), [([], "No reset in 400 episodes."), ([400], "1 reset in 400 episodes.")])
+@pytest.mark.parametrize(
+    ("resets", "words"),
+    [([], "No reset in 400 episodes."), ([400], "1 reset in 400 episodes; the last in episode 400.")],
+)
 def test_no_reset_and_one_at_the_very_end(files: Files, resets: list[int], words: str) -> None:
     (group,) = collect(files["auto"][:1]).groups
     group.runs[0].columns["reset"][:] = False

@@ -5,6 +5,7 @@ import math
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,17 @@ from tests.show.studio.serving import GRID
 from tests.waiting import until
 
 import resetfree as rf
+from resetfree.problems.gym.adapter import GymProblem
+from resetfree.problems.registry import find_world
 from resetfree.show.cli.run_summary import summary
+from resetfree.show.report.filming import FilmedEnv, KeptScenes
+from resetfree.show.report.pictures import prepare_to_render
 from resetfree.show.studio import limits
-from resetfree.show.studio.catalogue import catalogue, check_grid, options_of, problem_options
+from resetfree.show.studio.catalogue import MACHINES, catalogue, check_grid, options_of, problem_options
 from resetfree.show.studio.files import RunFolder
 from resetfree.show.studio.following import Followed, Following, TimedHistory
 from resetfree.show.studio.frames import History, RunScene, scene_of
-from resetfree.show.studio.lanes import HISTORY
+from resetfree.show.studio.lanes import HISTORY, PushedEnv
 from resetfree.show.studio.sessions import GameSession, Sessions
 from resetfree.theory.certificates.anytime import resets_bound
 
@@ -193,7 +198,8 @@ def test_bad_games_are_refused_in_one_sentence_and_leave_nothing(
     "asked",
     [
         {"problem": "os:system"},
-        {"problem": "gym:CartPole-v1"},
+        {"problem": "gym:Acrobot-v1"},
+        {"problem": "gym:CartPole-v1", "options": {"horizon": 5}},
         {"problem": "pits-v0", "options": {"n": 100_000}},
         {"problem": "pits-v0", "options": {"n": 150}},
         {"problem": "grid-v0", "options": {"slip": [1]}},
@@ -424,3 +430,23 @@ def test_a_followed_run_shows_the_ages_of_its_plans(tmp_path: Path) -> None:
     assert run.plan_ages.max() == 3
     assert (lane["now"]["missed"], lane["now"]["rate"], lane["now"]["realised"]) == (0, None, run.realised_resets[-1])
     assert not {"age", "missed"} & set(new.frame(True)["lanes"][0]["curves"])
+
+
+@pytest.mark.parametrize("id", list(MACHINES))
+def test_a_push_moves_a_machine_that_way(id: str) -> None:
+    """Two copies with the same seed and action, one pushed: the entry that the machine names differs by the push."""
+    ways = []
+    for push in (0.0, 1.0):
+        with find_world(id) as world:
+            problem = world.problem
+            assert isinstance(problem, GymProblem)
+            prepare_to_render(problem.env, id)
+            camera = FilmedEnv(problem.env, problem, 3, KeptScenes(), lambda kept: None)
+            seen: list[float] = []
+            lane = SimpleNamespace(push=push, see=lambda picture, seconds, seen=seen: seen.append(seconds))
+            env = PushedEnv(camera, id, lane)  # type: ignore[arg-type]
+            env.reset(seed=1)
+            env.step(problem.env.action_space.sample() * 0)
+            ways.append(float(getattr(env.unwrapped, MACHINES[id][0])[MACHINES[id][1]]))
+            assert 0.0 < seen[0] < 0.2
+    assert ways[1] - ways[0] == pytest.approx(MACHINES[id][2], rel=0.1)

@@ -60,17 +60,8 @@ class SkipPolicy(Policy):
     """The action middle + half (tanh(weight.s + bias + network(s)) + noise n) of a box; n is standard normal."""
 
     kind = "SkipPolicy"
-    axes: ClassVar[dict[str, str]] = dict(
-        weight="AD",
-        bias="A",
-        first="Du",
-        first_bias="u",
-        second="uv",
-        second_bias="v",
-        last="vA",
-        last_bias="A",
-        low="A",
-        high="A",
+    axes: ClassVar[dict[str, str]] = dict(weight="AD", bias="A", first="Du", first_bias="u", second="uv") | dict(
+        second_bias="v", last="vA", last_bias="A", low="A", high="A"
     )
     stationary = True
     weight: Floats  # [A, D]
@@ -292,6 +283,7 @@ def improve_step(tree: Tree, rows: StepRows, n: Any, key: Any, aim: Objective, s
     gradient, taken = jax.grad(loss, has_aux=True)(tree["actor"])
     update, actor_steps = _actor_optimiser().update(gradient, tree["actor_steps"])
     actor = optax.apply_updates(tree["actor"], update)
+    taken = of_one_member(taken)
     value, fall = td_targets(taken, tree["targets"], aim)
     part = taken.alive / (taken.alive.mean() + 1e-6)
 
@@ -307,6 +299,13 @@ def improve_step(tree: Tree, rows: StepRows, n: Any, key: Any, aim: Objective, s
     targets = optax.incremental_update(critics, tree["targets"], FOLLOW)
     new = {"actor": actor, "actor_steps": actor_steps, "critics": critics, "critic_steps": steps, "targets": targets}
     return {**tree, **new}
+
+
+def of_one_member(taken: Rollout) -> Rollout:
+    """[T, 1, B] of each start the rollout in one member, in turn: critics need no more of states so much alike."""
+    members, n = taken.left.shape
+    at = (jnp.arange(n) % members)[None], jnp.arange(n)
+    return Rollout(*(part[:, *at] for part in taken[:4]), *(part[at] for part in taken[4:]))
 
 
 def td_targets(taken: Rollout, targets: Layers, aim: Objective) -> tuple[Any, Any]:

@@ -51,7 +51,7 @@ WANDERING = (0.0, 0.1, 0.3)  # and of those that are all random
 FOLLOWING = (0.0, 0.2, 0.4)  # and of the others that go by known ways
 RETURNING = (0.0, 0.1, 0.5)  # and of those that return to where what is reached moved last, if that is rare
 LONGEST_BURST, SHORT = 20, 4  # steps of one random action, and around there
-TURN = 20  # steps to return and try
+TURN = 20  # steps to return and try at most
 BURSTS, BATCHES = 21, 22  # purposes of random numbers
 SOUGHT, WON, CERTAIN = range(3)
 WORDS = (
@@ -73,7 +73,7 @@ class GoalPolicy(Policy):
     bursts: Floats  # [H, A] on [-1, 1]; nan where the actor acts
     wander: Floats  # [H, A] what is done beyond its own goal
     noise: Floats  # [H, A] added to the actor's action
-    back: dict[str, Any] | None = None  # a `Return`: half of each TURN it goes there, the other half is random
+    back: dict[str, Any] | None = None  # a `Return`: it goes there, does something random there, and so on
     ways: dict[str, Any] | None = None  # `Ways`, by which it heads for one point after another
 
     @cached_property
@@ -89,7 +89,7 @@ class GoalPolicy(Policy):
         i, s = (h - 1) % len(self.noise), np.array(s, dtype=np.float64)
         burst = self.bursts[i]
         if self._back is not None:
-            burst = self._back.push(s) if i % TURN < TURN // 2 else self.wander[i]
+            burst = self._back.tried(s, self.achieved, self.wander[i], rather=i % TURN >= TURN // 2)
         if not np.isnan(self.aim).any():
             if np.linalg.norm(s[self.achieved] - self.aim) <= self.radius:
                 burst = self.wander[i]

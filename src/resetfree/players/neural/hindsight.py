@@ -43,6 +43,7 @@ MOVING = 0.5  # part of a batch from before such steps: elsewhere a goal of late
 WON = 5  # goals won from which on they say how near is near enough
 POINTS, HOPS = 150, 4  # of ways between points, and how many of these to look ahead
 TOUCHED = 0.2  # part of the steps that move what is reached, below which something must be touched for it
+TRIES = 3  # random steps from where it has returned to
 LINEAR = 2000  # latest steps that a linear model is fitted to
 LEAST_SCALE = 1e-3  # of a number that hardly moves
 GAMMA = 0.99
@@ -296,10 +297,21 @@ class Return:
     target: Floats  # [D]
     gain: Floats  # [A, D] the action on [-1, 1] for a change of the state
     drift: Floats  # [D, D + 1] the change without any
+    least: float = 0.0  # a change of what is reached that counts as moving it: then that is the target
+    left: int = 0  # random steps to come
+    before: Floats | None = None  # [D] the state of the step before
 
     def push(self, s: Floats) -> Floats:
         """[A] the action that leads nearest to the target in one step."""
         return np.asarray(np.clip(self.gain @ (self.target - s - self.drift @ np.append(s, 1.0)), -1.0, 1.0))
+
+    def tried(self, s: Floats, achieved: NDArray[np.int64], random: Floats, *, rather: bool) -> Floats:
+        """[A] the way back, or the random action: for a few steps when it is back, and where that is `rather`."""
+        if self.before is not None and np.linalg.norm((s - self.before)[achieved]) > self.least:
+            self.target = s
+        self.before, push = s, self.push(s)
+        self.left = TRIES if self.left == 0 and np.abs(push).max() < 1.0 else max(self.left - 1, 0)
+        return random if self.left or rather else push
 
 
 def moving_rows(rows: ReplayBuffer, n: int, reach: Reach) -> Bools:
@@ -323,4 +335,4 @@ def last_touch(rows: ReplayBuffer, n: int, reach: Reach, ends: tuple[Floats, Flo
     weight[reach.columns.achieved] = weight[reach.columns.wanted] = 0.0
     by = weight[:, None] * fit[:, size + 1 :]
     gain = np.linalg.solve(by.T @ by + 1e-9 * np.eye(by.shape[1]), by.T * weight)
-    return Return(rows.state[moving[-1] + 1].copy(), gain, fit[:, : size + 1])
+    return Return(rows.state[moving[-1] + 1].copy(), gain, fit[:, : size + 1], MOVED * reach.radius)

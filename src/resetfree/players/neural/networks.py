@@ -85,17 +85,8 @@ class NetworkPolicy(Policy):
     """The action middle + half tanh(m(s) + e^l(s) z) of a box; m, l are a network's outputs, z is standard normal."""
 
     kind = "NetworkPolicy"
-    axes: ClassVar[dict[str, str]] = dict(
-        first="Du",
-        first_bias="u",
-        second="uv",
-        second_bias="v",
-        mean="vA",
-        mean_bias="A",
-        log="vA",
-        log_bias="A",
-        low="A",
-        high="A",
+    axes: ClassVar[dict[str, str]] = dict(first="Du", first_bias="u", second="uv", second_bias="v", mean="vA") | dict(
+        mean_bias="A", log="vA", log_bias="A", low="A", high="A"
     )
     stationary = True
     first: Floats  # [D, u]

@@ -20,12 +20,7 @@ from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement, check_
 from resetfree.game.replay_buffer import ReplayBuffer, check_pooling, empty_buffer
 from resetfree.players.neural.actor_critic import PlanSizes, SkipPolicy, Work, fresh_learner, learn, skip_policy
 from resetfree.players.neural.experience import ScaledRows, bounded, found_scales, is_refit
-from resetfree.players.neural.networks import (
-    MOST_PRICE,
-    NeuralState,
-    Size,
-    leaves_of,
-)
+from resetfree.players.neural.networks import MOST_PRICE, NeuralState, Size, leaves_of
 from resetfree.players.neural.planning import NoisePolicy, PlannedPolicy
 from resetfree.players.neural.schedule import (
     ROUNDS,

@@ -13,6 +13,7 @@ import numpy as np
 from rich.console import Console
 from rich.text import Text
 
+from resetfree.core.certificate import plain
 from resetfree.core.errors import InvalidInput, NotCertifiable, ResetFreeError
 from resetfree.players import BASES
 from resetfree.problems.finite.mdp import FiniteMDP
@@ -185,9 +186,9 @@ def problem_argument(function: F) -> F:
 
 
 def emit(data: dict[str, Any], as_json: bool, show: Callable[[Console], None]) -> None:
-    """Print `data` as one JSON object, or call `show` for readable output."""
+    """Print `data` as one JSON object, with null for what is not finite, or call `show` for readable output."""
     if as_json:
-        click.echo(json.dumps(data, allow_nan=False))
+        click.echo(json.dumps(plain(data), allow_nan=False))
     else:
         show(Console())
 

@@ -290,7 +290,7 @@ class RunCommand:
         return shlex.join(again)
 
 
-def _filmed(world: World, most: int | None, request: RunRequest) -> AbstractContextManager[None]:
+def _filmed(world: World, most: int | None, request: RunRequest) -> AbstractContextManager[object]:
     """Keep pictures around resets while the run is played, if `--film` says how many."""
     if most is None:
         return nullcontext()

@@ -156,14 +156,15 @@ def autonomy_rows(lines: Iterable[autonomy.Line]) -> list[MethodRow]:
     for line in lines:
         if line["status"] != autonomy.REFUSED and line["deployed"]:
             options = " ".join(f"--set {key}={value}" for key, value in sorted(line["settings"].items()))
-            key = line["task"], line["method"], str(line["steps"]), options, line["engine"]
+            every = str(line.get("every", line["deployed"][0][0]))
+            key = line["task"], line["method"], str(line["steps"]), options, line["engine"], every
             groups.setdefault(key, []).append(line)
     found = [_autonomy_row(key, group) for key, group in groups.items()]
     return sorted(found, key=lambda row: (row.task, row.engine, row.steps, -row.deployed.mean, row.method))
 
 
 def _autonomy_row(key: tuple[str, ...], group: Sequence[autonomy.Line]) -> MethodRow:
-    task, method, steps, options, engine = key
+    task, method, steps, options, engine, every = key
     seeds = sorted(line["seed"] for line in group)
     whole = [line for line in group if line["status"] != autonomy.CUT] or list(group)
     turns, timeouts = (sum(line.get(name, 0) for line in whole) for name in ("turns", "timeouts"))
@@ -173,7 +174,6 @@ def _autonomy_row(key: tuple[str, ...], group: Sequence[autonomy.Line]) -> Metho
         f"--tasks {task}",
         f"--seeds {seeds[0]}:{seeds[-1] + 1}",
     ]
-    every = group[0].get("every", group[0]["deployed"][0][0])
     words += [f"--steps {steps} --every {every}", options, "--together" if engine == "together" else ""]
     return MethodRow(
         task,

@@ -193,7 +193,7 @@ def pictures_of(run: Run, moments: Collection[Moment]) -> Iterator[tuple[Moment,
     name = run.spec["problem"]
     if ":" in name and (run.problem is None or name.startswith(GYM)):
         raise InvalidInput(
-            f"The run in '{run.path}' is of '{name}', and a file never makes code run: name it yourself, "
+            f"The run in '{run.path}' is of '{name}', and a file never makes code run: name it yourself: "
             f"resetfree watch {run.path} {name}."
         )
     raise InvalidInput(f"'{name}' has neither a map nor an environment that draws it: there is nothing to film.")

@@ -58,6 +58,14 @@ FEEDBACKS = ("auto", *FEEDBACK)
 Feedback: TypeAlias = Annotated[str, Rule(lambda word: word in FEEDBACKS, either(FEEDBACKS))]
 
 
+# Machines that the page offers; what a push by hand changes: an entry of their state, and by how much in a step.
+MACHINES = {
+    "gym:CartPole-v1": ("state", 3, 0.06),
+    "gym:resetfree/CartLoad-v0": ("x", 3, 0.15),
+    "gym:resetfree/Quadrotor-v0": ("x", 3, 0.1),
+}
+
+
 @dataclass(frozen=True)
 class GameRequest:
     """A game to start."""
@@ -97,8 +105,9 @@ class Control:
     """A command for a running or stored game."""
 
     name: ShortText
-    action: Literal["pause", "go", "step", "speed", "stop", "resume"]
+    action: Literal["pause", "go", "step", "speed", "stop", "resume", "push"]
     pace: Pace = 0
+    push: Annotated[float, Range(-1, 1)] = 0
     paused: bool = False
 
 
@@ -220,6 +229,7 @@ def catalogue() -> dict[str, Any]:
     bounds = {name: getattr(limits, name.upper()) for name in named}
     return {
         "problems": chosen,
+        "machines": list(MACHINES),
         "players": players,
         "feedback": ["auto", *FEEDBACK],
         "limits": bounds,
@@ -265,9 +275,9 @@ def _players_of(problem: Problem) -> list[str]:
 def problem_options(id: str, given: Any) -> dict[str, Any]:
     """Options of a registered problem, bounded before the problem is made."""
     known = problems()
-    expect(id in known, "problem", "be registered (see `resetfree list problems`)", id)
+    expect(id in known or id in MACHINES, "problem", "be registered (see `resetfree list problems`)", id)
     check(given, dict[str, Any], f"options of '{id}'")
-    check_names(given, [*known[id].options, HELP], f"option of problem '{id}'")
+    check_names(given, [] if id in MACHINES else [*known[id].options, HELP], f"option of problem '{id}'")
     for name, value in given.items():
         check(value, Seed if name == "seed" else Option, f"option '{name}'")
     return dict(given)
