@@ -24,7 +24,8 @@ def at(flat: int, *, fell: tuple[int, ...] = (), earned: float = 0.2) -> bool:
     reward[: flat // 20] = 1.0  # so many that the best is no exception
     reward[-2] = 0.0
     kept = rows(reward, fell)
-    return exploring(kept, kept.n) is not None
+    found = exploring(kept, kept.n)
+    return found is not None and found.bold
 
 
 def test_it_explores_where_the_reward_has_not_risen() -> None:

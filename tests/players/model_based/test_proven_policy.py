@@ -91,8 +91,16 @@ def test_what_varies_by_itself_is_no_reason_to_go_back(errors: float, monkeypatc
     assert state.policy is (two if errors else one)
 
 
+def with_range() -> MachineSearchState:
+    """After rewards of 0 and of 1, by whose range gains and losses are measured."""
+    state = fresh()
+    for reward in (0.0, 1.0):
+        live(state, policy(0.5), reward)
+    return state
+
+
 def test_it_is_played_again_when_another_one_earns_less_for_long() -> None:
-    state, one, two = fresh(), policy(1.0), policy(2.0)
+    state, one, two = with_range(), policy(1.0), policy(2.0)
     live(state, one, 0.4, times=ENOUGH)
     live(state, two, 0.4 - 2.0 * LOSS, times=ENOUGH - 1)
     assert state.policy is two
@@ -102,11 +110,18 @@ def test_it_is_played_again_when_another_one_earns_less_for_long() -> None:
 
 @pytest.mark.parametrize(("reward", "proven"), [(0.4 - 0.5 * LOSS, 1.0), (0.4 + 0.5 * LOSS, 2.0)])
 def test_another_one_that_earns_about_as_much_goes_on(reward: float, proven: float) -> None:
-    state = fresh()
+    state = with_range()
     live(state, policy(1.0), 0.4, times=ENOUGH)
     live(state, two := policy(2.0), reward, times=ENOUGH)
     assert state.policy is two
     assert state.proven.weight.flat[0] == proven
+
+
+def test_where_all_rewards_are_alike_a_small_loss_counts() -> None:
+    state = fresh()
+    live(state, policy(1.0), 0.4, times=ENOUGH)
+    live(state, policy(2.0), 0.4 - 0.5 * LOSS, times=ENOUGH)
+    assert state.policy.weight.flat[0] == 1.0
 
 
 def test_a_proven_policy_that_falls_is_proven_no_longer() -> None:
@@ -183,7 +198,7 @@ def test_more_reward_is_more_than_imagined_resets_can_explain(
     assert search._earns_more(Candidate(new), Candidate(old), np.zeros((3, 1)), np.zeros((planning, 3, 1))) is more
 
 
-@pytest.mark.parametrize(("began", "rate"), [(1, 0.4), (10**6, 0.4), (0, 1.5), (0, -0.5), (0, float("nan"))])
+@pytest.mark.parametrize(("began", "rate"), [(1, 0.4), (10**6, 0.4), (0, float("inf")), (0, float("nan"))])
 def test_what_a_file_says_of_it_is_checked(began: int, rate: float) -> None:
     state = fresh()
     live(state, policy(1.0), 0.4, times=ENOUGH)
@@ -191,6 +206,13 @@ def test_what_a_file_says_of_it_is_checked(began: int, rate: float) -> None:
     state.began, state.rate = began, rate
     with pytest.raises(rf.InvalidInput):
         state.check_loaded()
+
+
+def test_rewards_outside_of_their_scale_are_read_back() -> None:
+    state = fresh()
+    live(state, policy(1.0), 1.5, times=ENOUGH)
+    assert state.rate == pytest.approx(1.5)
+    state.check_loaded()
 
 
 def test_a_policy_on_trial_and_the_proven_one_are_both_read_back() -> None:
