@@ -28,7 +28,8 @@ def ask_run(entry: RunFile, file: Path, rng: random.Random) -> Action:
         (3, ["evaluate", name, *named, "--episodes", "3", "--json"]),
         (1, ["evaluate", name, *named, "--episodes", "3", "--stochastic", "--starts", "fresh"]),
         (3, ["export", name, *named, "-o", "made.npz", "--json"]),
-        (3, ["run", problem, "--resume", "--out", name, "--json"]),
+        # A spoilt plan may be of 2^31 episodes, which are then played.
+        (3, ["run", problem, "--resume", "--seconds", "3", "--out", name, "--json"]),
         (2, ["run", problem, *entry.words, "--episodes", "24", "--resume", "--out", name, "--json"]),
         (1, ["run", problem, *entry.words, "--episodes", "3", "--overwrite", "--out", name, "--json"]),
         (0.15, ["report", name, *option, "-o", "made.html", "--json"]),

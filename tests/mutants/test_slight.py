@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.mutants.formulas import FORMULAS, Pairs
 from tests.mutants.formulas_of_players import zero
+from tests.mutants.formulas_of_visits import FORMULAS, Pairs
 from tests.mutants.slight import in_place, mutants, plain
 
 from resetfree.game import capabilities
@@ -23,20 +23,28 @@ from resetfree.players.linear import intervals
 from resetfree.players.linear import regression as proved_linear
 from resetfree.players.linear.greedy_composite import composite_beta
 from resetfree.players.tabular import count_players
-from resetfree.theory import delay, proved_widths, reset_limits, theorems, widths
-from resetfree.theory.certificates import anytime, claims_rates
+from resetfree.theory import delay, proved_widths, reset_limits, theorems, visit_sums, widths
+from resetfree.theory.certificates import anytime, claims_dual, claims_paths, claims_rates
 
-MODULES = (widths, proved_widths, delay, reset_limits, anytime)
-NUMBERS = ("float", "int", "Floats", "Ints", "Width", "Over", "Limit", "tuple[")  # what such functions return
+MODULES = (widths, proved_widths, delay, reset_limits, anytime, visit_sums)
+NUMBERS = (  # what such functions return
+    "float", "int", "Floats", "Ints", "Width", "Over", "Limit", "tuple[", "list[float]", "Iterator[tuple", "Distance",
+    "Cell", "UnsafeEdges",
+)  # fmt: skip
 BOUNDS = [  # protocols with a bound
     capabilities.BoundsOnlineRegret, capabilities.MovesBySteps, capabilities.StatesOtherBounds,
     capabilities.CapsMultiplier, capabilities.RaisesMultiplier, capabilities.BoundsPrimalRegret,
-    capabilities.BoundsDelayedRegret, capabilities.LearnsRules,
+    capabilities.BoundsDelayedRegret, capabilities.LearnsRules, capabilities.CountsFalls, capabilities.SharperWithModel,
 ]  # fmt: skip
 OWN = ("betas", "log_term", "_log_term", "temperature", "eta", "_regret", "_regret_bound")  # parts of these in players
 NO_BOUND = {anytime._counts, anytime.resets_bound, reset_limits.check_episodes}  # they pass on what others check
 EQUIVALENT = {  # a mutant that is as true, by function and words
     "falls_of_fleet": ("line 25: k + 1",),  # rounds are whole numbers: below k + 0.9 is below k + 1
+    "farther": ("line 14: 2.0", "line 18: 1 - 10", "line 18: 10"),  # a bracket for halving; less than halving errs by
+    "falls_while_light": ("line 14: 2.0",),  # a bracket for halving
+    "anytime_regret": ("line 25",),  # what rounding may do
+    "likely": ("all of it",),  # it returns words
+    "_edges": ("all of it",),  # it returns nothing, it yields
     "kl_upper": ("line 18",),  # first points of Newton's method, which ends at the same place from any of them
     "saddle_gap": ("line 14", "line 16: best - multiplier"),  # an equality for any multiplier, as V_c of pi* is 0
 }
@@ -57,8 +65,10 @@ def bounds() -> set[Any]:
     """Every function and method that computes a bound."""
     found: set[Any] = {composite_beta, count_players.union_bound, proved_linear.summed_widths}
     found |= {claims_rates.solved_for_resets, claims_rates._with_chance, theorems.reduction, theorems.saddle_gap}
+    found |= {claims_rates.unknown_bound, claims_rates.rates, claims_paths.by_falls, claims_paths.anytime_regret}
+    found |= {claims_dual.farther, claims_dual.replay, claims_dual.nearly_in_class, intervals._both_sides}
     kinds = (*_classes(proved_linear), *_classes(intervals))
-    found |= {vars(cls)["regret"] for cls in kinds if "regret" in vars(cls)}
+    found |= {vars(cls)[one] for cls in kinds for one in ("regret", "regret_with_model", "falls") if one in vars(cls)}
     for module in MODULES:
         for one in [one for owner in (module, *_classes(module)) for one in vars(owner).values()]:
             honest = plain(one)

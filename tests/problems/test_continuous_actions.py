@@ -327,7 +327,15 @@ def test_a_spoiled_file_of_a_box_is_refused(how: str, tmp_path: Path) -> None:
 
 
 def test_boxes_and_choices_are_checked() -> None:
-    for low, high in ((1.0, 0.0), (0.0, np.inf), ([0.0, 0.0], [1.0, 1.0, 1.0]), ([], []), (np.nan, 1.0)):
+    endless = np.broadcast_to(np.float64(1.0), (2**20, 2**20))  # takes 8 bytes, and a copy of it 8 TiB
+    for low, high in (
+        (1.0, 0.0),
+        (0.0, np.inf),
+        ([0.0, 0.0], [1.0, 1.0, 1.0]),
+        ([], []),
+        (np.nan, 1.0),
+        (0.0, endless),
+    ):
         with pytest.raises(rf.InvalidInput, match="A Box must have finite bounds"):
             rf.Box(low, high)
     with pytest.raises(rf.InvalidInput, match="'n' of Choices"):

@@ -149,6 +149,10 @@ def test_the_command_shows_limits_beside_what_elimination_does(capsys: pytest.Ca
     assert status == 0
     assert "No learner stays below" in out
     assert f"{data['realised_resets']['support-elimination']}  happened to support-elimination" in out
+    # Whoever exceeds 18 has another bound, which is named beside it.
+    beyond = [name for name, resets in data["realised_resets"].items() if resets > data["elimination_never_exceeds"]]
+    assert beyond == ["guarded-linear"]
+    assert " ".join(out.split()).count("which keeps steps apart: never more than 144") == 1
     assert run_json(capsys, "limit", "grid-v0", "--no-run")["realised_resets"] == {}
     status, out, _ = run(capsys, "limit", "footnote-v0", "--no-run")
     assert "promises nothing here" in out

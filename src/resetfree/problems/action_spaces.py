@@ -16,7 +16,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from resetfree.core.arguments import array, is_sequence, shown, whole
+from resetfree.core.arguments import array, as_array, is_sequence, shown, whole
 from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import expect
@@ -232,7 +232,7 @@ def to_unit(action: NDArray[Any], low: NDArray[Any], high: NDArray[Any]) -> NDAr
 def _floats(given: ArrayLike) -> NDArray[Any]:
     """Bounds as an array, in their own type and shape if they are one of floats."""
     own = isinstance(given, np.ndarray) and given.dtype.kind == "f"
-    return np.asarray(given) if own else np.atleast_1d(array(given, "bounds of a Box"))
+    return as_array(given, "bounds of a Box") if own else np.atleast_1d(array(given, "bounds of a Box"))
 
 
 class PairFeatures(ABC):

@@ -122,7 +122,7 @@ def falls_while_light(g: float, theta: float, width: IntervalWidth) -> int:
     for _ in range(60):
         middle = 0.5 * (low + high)
         low, high = (low, middle) if heavy(middle) else (middle, high)
-    return max(ceil(high * least_share(g, radius_at(width, high))[1] - 1e-9), 1)
+    return max(ceil(high * least_share(g, radius_at(width, high))[1]), 1)
 
 
 def unsafe_edges(mdp: FiniteMDP, pooled: bool) -> UnsafeEdges | None:

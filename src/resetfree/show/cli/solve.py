@@ -26,6 +26,7 @@ from resetfree.players.nonepisodic import UnbrokenLife, live, optimal_gain
 from resetfree.problems.registry import parse_options, resolve_model
 from resetfree.show.cli.common import FILE, command, emit, finite_model, numbers, problem_argument, solution_json
 from resetfree.show.report.pictures import draw_solution
+from resetfree.theory.assumptions import unsafe_pairs
 from resetfree.theory.oracle.dynamic_programming import Solution
 from resetfree.theory.oracle.fractions import solve_exactly
 from resetfree.theory.oracle.linear_program import best_value, least_multiplier
@@ -181,6 +182,7 @@ class ShownLimit:
     found: rf.Limit
     episodes: int
     realised: dict[str, int]  # by player that eliminates
+    apart: set[str]  # of these, who keeps the steps of an episode apart though they do not differ
 
 
 @command(
@@ -198,10 +200,10 @@ def limit(problem: str, options: Sequence[str], as_json: bool, episodes: int, se
     primal = {} if no_run else discover("primal").own
     # Who needs a bound on multipliers, too, eliminates only beside what else it does.
     players = [name for name, cls in primal.items() if issubclass(cls, Eliminates) and not hasattr(cls, "B")]
-    realised = {
-        name: int(rf.learn(mdp, name, episodes=episodes, seed=seed).realised_resets[-1]) for name in sorted(players)
-    }
-    shown = ShownLimit(problem, mdp, found, episodes, realised)
+    runs = {name: rf.learn(mdp, name, episodes=episodes, seed=seed) for name in sorted(players)}
+    realised = {name: int(run.realised_resets[-1]) for name, run in runs.items()}
+    apart = {name for name, run in runs.items() if run.player_again("primal").keeps_steps_apart(run.problem_again())}
+    shown = ShownLimit(problem, mdp, found, episodes, realised, apart=set() if found.per_step else apart)
     emit(_data(shown), as_json, lambda console: _show(console, shown))
 
 
@@ -250,12 +252,11 @@ def _show(console: Console, shown: ShownLimit) -> None:
     if found.promised is None:
         line("-", "promises nothing here: an episode can start where no policy avoids a reset (see `resetfree check`)")
     else:
-        line(
-            found.resets, "never exceeded on any problem with these sizes: for all of them no learner can promise less"
-        )
+        line(found.resets, "never exceeded on any problem with these sizes: no learner can promise less for all")
         line(found.promised, f"never exceeded on this one, where {found.unsafe} {what} are unsafe")
+    own = f", which keeps steps apart: never more than {unsafe_pairs(shown.mdp, per_step=True)}"
     for name, resets in shown.realised.items():
-        line(resets, f"happened to {name} in {episodes}")
+        line(resets, f"happened to {name} in {episodes}{own if name in shown.apart else ''}")
     console.print(f"[bold]{shown.problem}[/] {shown.mdp}", highlight=False)
     console.print(table, highlight=False)
 

@@ -211,8 +211,8 @@ def expected_on_paths(run: Record, claim: str, left: float) -> Certificate | Non
     detail = {**found.detail, "by": found.by, "trivial": k, "vacuous": bool(found.most >= k)}
     limit = counted(int(found.detail["on_paths"]), "reset")
     why = f"with probability at least {1 - found.chance:g}; no path has more than {limit}"
-    where = f"round {len(run)}"
-    return Certificate(claim, left, found.most, 1e-9 * k, witness=where, detail=detail, why=why)
+    bounded = Certificate(claim, left, found.most, 1e-9 * k, witness=f"round {len(run)}", detail=detail, why=why)
+    return resting_on(bounded, signals=found.chance)
 
 
 def anytime_resets(run: Record) -> list[Certificate]:
