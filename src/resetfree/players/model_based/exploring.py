@@ -110,7 +110,8 @@ def exploring(rows: ReplayBuffer, n: int, *, stated: bool = False) -> Exploring 
     if len(reward) < BLOCK:
         return None
     low, high = np.quantile(reward, (0.0, 0.99))
-    content = reward[-BLOCK:].mean() > high - WITHIN * (high - low)  # as much as the best steps that were seen
+    bar = high - WITHIN * (high - low) if high > low else 1.0 - WITHIN
+    content = reward[-BLOCK:].mean() >= bar  # as much as the best steps that were seen, or as can be
     since, longest = stalled(reward)
     if len(fell):
         since = min(since, n - int(fell[-1]) - 1)
@@ -122,9 +123,8 @@ def exploring(rows: ReplayBuffer, n: int, *, stated: bool = False) -> Exploring 
         stated, longest = since >= BLOCK, 0
     in_turn = (n // TRIAL) % 2 == 1 or not np.ptp(reward)  # where all rewards are the same, there is nothing else to do
     tries = since < LASTING and not (content and high - low > WIDE)
-    if not stated and longest < FREE:
-        return None
-    return Exploring(since, caution=0.0, seeks=in_turn and tries, trials=tries or since < FREE, bold=tries)
+    found = Exploring(since, caution=0.0, seeks=in_turn and tries, trials=tries or since < FREE, bold=tries)
+    return found if stated or longest >= FREE else None
 
 
 def trial_is_over(rows: ReplayBuffer, at: int, now: Exploring | None) -> bool:

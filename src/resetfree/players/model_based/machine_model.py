@@ -70,7 +70,6 @@ class MachineModel:
 
     def drawn(self, i: int) -> Self:
         """The model of one of its draws."""
-        i %= len(self.steps.weight)
         return replace(self, steps=self.steps.only(i), rewards=self.rewards.only(i))
 
     def surprised(self, seen: Experience) -> Bools:

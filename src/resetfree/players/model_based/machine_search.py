@@ -50,7 +50,6 @@ LONG = 300  # rows without a reset after which a policy is proven
 GAIN = 0.01  # predicted gain in reward per step for which a proven policy is replaced, as a part of their range
 LOSS = 0.05  # the same by which another policy may earn less before the proven one is played again
 SLIGHT = 0.2  # least such range: what differs less is not told from noise
-FAINT = 0.2  # largest reward of a step below which a reset is charged less in proportion: a step can earn no more
 ERRORS = 2.0  # and standard errors of what it earned: set points are not all equally far
 NOTHING = -1.0  # rate while no policy is proven
 AFRESH = 1.7  # first deviation of actions, before tanh, in a search from the middle of the box
@@ -292,11 +291,6 @@ class MachineSearchState(SearchState[Searched]):
         """Of the rewards of the first n rows, as far as gains and losses are measured by it."""
         return float(np.clip(np.ptp(self.rows.reward[:n][self.rows.taken(n)]), SLIGHT, 1.0))
 
-    def _charge(self, n: int, lam: float) -> float:
-        """What a reset costs beside the rewards of the first n rows."""
-        most = float(np.abs(self.rows.reward[:n][self.rows.taken(n)]).max(initial=0.0))
-        return lam * min(1.0, most / FAINT) if most else lam
-
     def explores(self, n: int) -> Exploring | None:
         """What is explored for with the first n rows; nothing beside a controller, whose not falling proves little."""
         return None if len(self.shown) and not self.never_resets else exploring(self.rows, n, stated=self.never_resets)
@@ -364,9 +358,9 @@ class MachineSearchState(SearchState[Searched]):
             surprising = self._fitted(n)[model.surprised(self._seen(n))] + 1
             now = self.explores(n)
             plan = MachineSearch(
-                model=model.drawn(n // TRIAL) if now is not None and now.bold else model,
+                model=model.drawn(n // TRIAL % settings.draws) if now is not None and now.bold else model,
                 starts=np.concatenate([here, _starts(self.rows, n, settings.starts, surprising, rng)]),
-                lam=self._charge(n, lam),
+                lam=lam,
                 planning=settings.planning,
                 population=settings.population,
                 rounds=settings.rounds,
