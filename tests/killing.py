@@ -18,19 +18,18 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from tests.waiting import surroundings
+
 import resetfree as rf
 from resetfree.runs.file.runfile import connect
 
 Progress = Callable[[object, rf.Round], None]  # what `learn` calls after every round
 
-ROOT = Path(__file__).parents[1]
-
 
 def run_driver(driver: Path, *words: object) -> str:
     """What a kill_driver.py prints: the number of sessions that it killed before the run ended by itself."""
-    paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     command = [sys.executable, str(driver), *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": paths})
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=surroundings())
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 

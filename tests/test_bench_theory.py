@@ -1,8 +1,6 @@
-"""The benchmark of proved bounds: what it calls certified is what `certify` compares with, and the formula by hand."""
+"""The benchmark of proved bounds: what it calls certified is what `certify` compares with."""
 
 import sys
-from dataclasses import replace
-from math import exp, log, sqrt
 from pathlib import Path
 
 import pytest
@@ -13,54 +11,6 @@ from resetfree.theory.certificates import RATES, certify
 from resetfree.theory.certificates.claims_rates import solved_for_resets
 
 CASE = theory.CASES[1]  # two places, H = 2, pooled
-
-
-def by_hand(S: int, A: int, H: int, B: float, K: int, pooled: bool) -> float:
-    """The rate of the width "proved" (one-hot features, deterministic rewards, p = 0.05), every sum written out."""
-    cells, live, layers = S * A, (S - 1) * A, 1 if pooled else H
-    L = log((2 ** (S - 1) - 1) * layers * cells / (0.75 * 0.05))
-    lag = H - 1 if pooled else 0  # visits of a cell that a plan may not know
-
-    def x(n: int) -> float:
-        return (L + log(2 * sqrt(n))) / n
-
-    def spread(visits: int, among: int, first: float, power: float) -> float:
-        """The sum over visits that come to each cell in turn."""
-        known = (max(i // among - lag, 0) for i in range(visits))
-        return sum(min((first * x(n)) ** power, 1.0) if n else 1.0 for n in known)
-
-    if pooled:
-        D = sum(spread(j * K, cells, 2.0, 0.5) for j in range(1, H)) + min(cells * (lag + 1), H * K)
-        Y = spread(H * K, live, 8.0, 1.0)
-    else:
-        D = sum((H - h) * spread(K, cells, 2.0, 0.5) for h in range(1, H + 1)) + H * min(cells, K)
-        Y = H * spread(K, live, 8.0, 1.0)
-
-    def expected(total: float, largest: float) -> float:
-        found = []
-        for j in range(32):
-            t, part = 2.0 ** (1 - j), 0.05 / 8 / ((j + 1) * (j + 2))
-            found.append((t * total / largest + log(1 / part)) / (1 - exp(-t)))
-        return min(largest * min(found), largest * K)
-
-    D, Y = expected(D, H * (H + 1) / 2), expected(Y, H)
-    softmax = sum(H * 2 * (1 + B + H) / k for k in range(1, K + 1))
-    rest, root = softmax + D + 1.5 * B * sqrt(K), B * sqrt(Y * H)
-    low, high = 0.0, rest + root * sqrt(K)
-    while high - low > 1e-9 * high:  # the largest R <= rest + root sqrt(R), or as R is at most K
-        middle = (low + high) / 2
-        low, high = (middle, high) if middle <= rest + root * sqrt(min(middle, K)) else (low, middle)
-    return high
-
-
-@pytest.mark.parametrize("case", theory.CASES[:4], ids=lambda case: case.name)
-@pytest.mark.parametrize("pooled", [False, True])
-@pytest.mark.parametrize("K", [7, 3000])
-def test_the_rate_is_the_formula_by_hand(case: theory.Case, pooled: bool, K: int) -> None:
-    mdp = case.make()
-    primal, _ = replace(case, settings={"pooled": pooled}).players(mdp)
-    wanted = by_hand(mdp.n_states, mdp.n_actions, mdp.horizon, primal.B, K, pooled)
-    assert theory.certified(primal, mdp.problem(), K) == pytest.approx(wanted, rel=1e-6)
 
 
 def test_certify_compares_with_no_more() -> None:

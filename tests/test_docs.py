@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
-import resetfree
+import resetfree as rf
+from resetfree.show.cli import main
 
 ROOT = Path(__file__).parents[1]
-SRC = Path(resetfree.__file__).parent
+SRC = Path(rf.__file__).parent
+README = (ROOT / "README.md").read_text()
 
 
 def find(name: str) -> Any:
@@ -110,30 +112,41 @@ def test_every_reading_is_there() -> None:
 
 
 @pytest.mark.parametrize(("which", "file"), [(0, "cartpole.rfrun"), (1, "pump.rfrun")])
-def test_the_examples_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: int, file: str) -> None:
-    text = (ROOT / "README.md").read_text()
-    code = re.findall(r"```python\n(.*?)```", text, flags=re.S)[which]
+def test_the_examples_of_the_readme_run_and_print_what_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], which: int, file: str
+) -> None:
+    code = re.findall(r"```python\n(.*?)```", README, flags=re.S)[which]
     monkeypatch.chdir(tmp_path)
     exec(compile(code, "README.md", "exec"), {})
     assert (tmp_path / file).exists()
+    lines = capsys.readouterr().out.splitlines()
+    if which == 0:
+        falls, steps = map(int, re.findall(r"\d+", lines[-2]))
+        assert 1 <= falls <= 4 < 5000 < steps <= 6000
+    else:
+        assert (lines[0], lines[-1]) == ("True", "True")
+        assert lines[1].startswith(re.findall(r"# (4\.\d+)\.\.\.", code)[0])
 
 
-def test_the_commands_of_the_readme_exist() -> None:
-    from resetfree.show.cli import app
-
-    text = (ROOT / "README.md").read_text()
-    assert "make demo" in text
-    assert "make test" in text
-    for command in re.findall(r"^resetfree (\w+)", text, flags=re.M):
-        assert command in app.commands
+def test_the_run_of_the_readme_falls_as_often_as_it_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Rounding differs between processors, and with it the moment of a fall: "a fall or two" may be one more."""
+    line = next(one for one in README.splitlines() if one.startswith("resetfree run CartPole-v1"))
+    assert "200 episodes, a fall or two" in line
+    path = tmp_path / "pole.rfrun"
+    assert main(["run", "CartPole-v1", "--out", str(path)]) == 0
+    run = rf.load(path)
+    assert len(run) == 200
+    assert 1 <= run.realised_resets[-1] <= 3
+    assert not run.columns["reset"][50:].any()  # then it stands
+    assert "Reward 100 per episode at the end" in capsys.readouterr().out
 
 
 def test_the_readme_is_short_and_its_pictures_are_here_and_small() -> None:
-    text = (ROOT / "README.md").read_text()
+    text = README
     assert len(text.split()) < 900  # two minutes; long measurements are in docs
     shown = re.findall(r'!\[[^\]]*\]\(([^)]+)\)|<img src="([^"]+)"', text)
     pictures = [ROOT / (one or other) for one, other in shown]
-    assert {path.name for path in pictures} >= {"studio.gif", "cartpole.gif"}
+    assert {path.name for path in pictures} >= {"studio.gif", "crane.gif"}
     assert all(0 < path.stat().st_size < 1_500_000 for path in pictures)
     assert not re.search(r'(src="|!\[[^\]]*\]\()http', text)
 

@@ -15,7 +15,7 @@ from matplotlib.patches import FancyBboxPatch
 
 import resetfree as rf
 from resetfree.problems.finite.backward import best_lagrangian
-from resetfree.problems.finite.composed import MOVES
+from resetfree.problems.zoo.fields import MOVES
 from resetfree.show.report.style import BLUE, GREEN, GREY, INK, ORANGE, PIT, SKY, YELLOW, line, look, round_number
 from resetfree.theory.oracle.dynamic_programming import best_response
 

@@ -25,8 +25,7 @@ from resetfree.problems.paced import Deadlines
 from resetfree.problems.registry import make, problems
 from resetfree.problems.remote.remote_machine import from_machine
 from resetfree.runs.data.all_transitions import transitions
-from resetfree.runs.fleet.learning import learn_fleet
-from resetfree.runs.learn import Stopped, learn, load
+from resetfree.runs.learn import Stopped, learn, learn_fleet, load
 from resetfree.runs.live.learner_location import RayLearner
 from resetfree.runs.result import Run
 from resetfree.runs.session import EvaluateEvery, LogEvery, Session, StopWhen

@@ -117,9 +117,9 @@ for module in pkgutil.walk_packages(rf.__path__, "resetfree."):
             importlib.import_module(module.name)
         except ModuleNotFoundError as error:  # an extra that is not installed
             assert not error.name.startswith("resetfree")
-from resetfree.core import system
+from resetfree.core import files, system
 os.name = "nt"
-system.lead_group(); system.kill_group(os.getpid()); system.unblock(); system.flush_folder(None)
+system.lead_group(); system.kill_group(os.getpid()); system.unblock(); files.flush_folder(None)
 assert system.is_alive(-1) and system.owned(os.stat(".")) and (system.NOFOLLOW, system.NONBLOCK) == (0, 0)
 with system.undisturbed():
     pass
@@ -140,7 +140,7 @@ def test_every_module_imports_and_a_run_is_saved_without_it(tmp_path: Path) -> N
 def test_a_group_is_killed_with_what_it_started() -> None:
     code = (
         "import subprocess, sys\nfrom resetfree.core.system import lead_group\nlead_group()\n"
-        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
         "print(child.pid, flush=True)\nchild.wait()"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as leader:

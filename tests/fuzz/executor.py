@@ -16,7 +16,7 @@ from tests.fuzz.outcome import MEMORY, SECONDS, Outcome
 
 TICK = 0.03  # seconds between two looks
 ASLEEP = 5.0  # seconds without any work, of a case that has had its time: it waits for something that does not come
-LONGEST = 300.0  # seconds of wall time in any case; work is counted in processor time, as a busy machine is no failure
+LONGEST = 1800.0  # seconds of wall time in any case; work is counted in processor time, as a busy machine is no failure
 RECYCLE = 700 * 2**20  # bytes after which a worker makes room for a new one
 CHILDREN = 64
 HERTZ = os.sysconf("SC_CLK_TCK")

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import resetfree as rf
-from resetfree.game.capabilities import Suits, choose
+from resetfree.game.capabilities import choose, offer_of
 from resetfree.players import discover
 from resetfree.players import requirements as suitability
 from resetfree.problems.registry import find_world
@@ -83,10 +83,10 @@ def test_every_registered_problem_is_recorded(now: dict[str, Any]) -> None:
 
 def test_no_two_players_claim_the_same_rank() -> None:
     """Which of two comes first in the alphabet must not decide."""
-    suiting = [player for player in discover("primal").values() if isinstance(player, Suits)]
+    players = discover("primal").values()
     for problem in problems():
         for known in (True, False):
-            offers = [player.suits(problem, bound_known=known) for player in suiting]
+            offers = [offer_of(player, problem, bound_known=known) for player in players]
             ranks = [offer.rank for offer in offers if offer is not None]
             assert ranks.count(max(ranks, default=0.0)) <= 1, problem.name
 

@@ -13,7 +13,7 @@ from scipy.optimize import brentq
 from tests.mutants.slight import plain
 
 import resetfree as rf
-from resetfree.players.tabular import count_players
+from resetfree.players.tabular import counts
 from resetfree.problems.finite.tabular_policy import random_policy
 from resetfree.theory import delay, proved_widths, reset_limits, theorems, widths
 from resetfree.theory.certificates import anytime, claims_rates
@@ -111,7 +111,7 @@ def radii() -> Pairs:
     proved_widths.interval_width,
     proved_widths.determinant_width,
     proved_widths.determinant_betas,
-    count_players.union_bound,
+    counts.union_bound,
 )
 def unions() -> Pairs:
     for m in (2, 3, 9):
@@ -143,7 +143,7 @@ def unions() -> Pairs:
                 betas[1, h - 1] = sqrt(growth[h - 1] + 2 * log_c) / 2 + ridge + 0.2 * sqrt(n)
             yield proved_widths.determinant_betas(width, growth, n), betas
         samples = 90 * (H if pooled else 1)
-        yield count_players.union_bound(problem, 90, pooled, 3, p), log(3 * S * A * H * samples / p)
+        yield counts.union_bound(problem, 90, pooled, 3, p), log(3 * S * A * H * samples / p)
 
 
 @of(proved_widths.overestimates)

@@ -22,7 +22,7 @@ from resetfree.players import discover
 from resetfree.players.linear import intervals
 from resetfree.players.linear import regression as proved_linear
 from resetfree.players.linear.greedy_composite import composite_beta
-from resetfree.players.tabular import count_players
+from resetfree.players.tabular import counts
 from resetfree.theory import delay, proved_widths, reset_limits, theorems, visit_sums, widths
 from resetfree.theory.certificates import anytime, claims_dual, claims_paths, claims_rates
 
@@ -63,7 +63,7 @@ def name(function: Any) -> str:
 
 def bounds() -> set[Any]:
     """Every function and method that computes a bound."""
-    found: set[Any] = {composite_beta, count_players.union_bound, proved_linear.summed_widths}
+    found: set[Any] = {composite_beta, counts.union_bound, proved_linear.summed_widths}
     found |= {claims_rates.solved_for_resets, claims_rates._with_chance, theorems.reduction, theorems.saddle_gap}
     found |= {claims_rates.unknown_bound, claims_rates.rates, claims_paths.by_falls, claims_paths.anytime_regret}
     found |= {claims_dual.farther, claims_dual.replay, claims_dual.nearly_in_class, intervals._both_sides}

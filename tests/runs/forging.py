@@ -1,8 +1,10 @@
 """What a forger can do who has our code: change a run file, and give it a chain of digests that fits."""
 
+import json
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from resetfree.runs.file import digest
 from resetfree.runs.file.runfile import columns_in, start_type
@@ -15,6 +17,17 @@ def forge(path: Path, change: Callable[[sqlite3.Connection], object]) -> None:
     rechain(connection)
     connection.commit()
     connection.close()
+
+
+def forge_spec(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Apply a change to the spec, and compute all digests anew."""
+
+    def edit(connection: sqlite3.Connection) -> None:
+        spec = json.loads(connection.execute("SELECT json FROM spec").fetchone()[0])
+        change(spec)
+        connection.execute("UPDATE spec SET json = ?", (json.dumps(spec),))
+
+    forge(path, edit)
 
 
 def rechain(connection: sqlite3.Connection) -> None:

@@ -1,13 +1,13 @@
 """Runs that begin with data: what they learn from, what becomes part of the file, and what is refused."""
 
 import dataclasses
-import sqlite3
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
+from tests.bank import edit, same_rounds, stop_at
 
 import resetfree as rf
 from resetfree.game.capabilities import LearnsFromEpisodes
@@ -83,16 +83,11 @@ def test_players_replay_and_resume_without_the_old_file(name: str, old: rf.Run, 
         asked |= {"dual": "counting", "feedback": "realised"}
     whole = rf.learn(**asked, data=kept, path=tmp_path / "whole.rfrun")
 
-    def stop(game: Any, this: Any) -> None:
-        if this.k == 5:
-            raise OSError
-
     with pytest.raises(OSError):  # noqa: PT011
-        rf.learn(**asked, data=kept, path=tmp_path / "killed.rfrun", progress=stop)
+        rf.learn(**asked, data=kept, path=tmp_path / "killed.rfrun", progress=stop_at(5, error=OSError))
     kept.unlink()
     again = rf.learn(**asked, path=tmp_path / "killed.rfrun", resume=True)
-    for key, column in whole.columns.items():
-        assert np.array_equal(column, again.columns[key], equal_nan=column.dtype.kind == "f"), key
+    same_rounds(whole, again)
     read = rf.load(tmp_path / "killed.rfrun")
     assert [c.lhs for c in whole_run(read)] == [0, 0, 0]
     assert read.policy.predict(int(whole.columns["s1"][0])) is not None
@@ -234,17 +229,10 @@ def test_data_in_a_file_are_untrusted(old: rf.Run, tmp_path: Path) -> None:
     with pytest.raises(rf.RunError, match="began with other data"):
         rf.learn("pits-v0", "support-elimination", episodes=6, path=path, resume=True, data=[old, old])
     assert len(rf.learn("pits-v0", "support-elimination", episodes=6, path=path, resume=True, data=old)) == 6
-    connection = sqlite3.connect(path)
-    for statement in (
-        "UPDATE data SET reset = 1 - reset WHERE i = 1",
-        "DELETE FROM data WHERE i = 1",
-        "DROP TABLE data",
-    ):
-        connection.execute(statement)
-        connection.commit()
+    for damage in ("UPDATE data SET reset = 1 - reset WHERE i = 1", "DELETE FROM data WHERE i = 1", "DROP TABLE data"):
+        edit(path, damage)
         with pytest.raises(rf.RunError, match="is damaged or was not written by resetfree"):
             rf.learn("pits-v0", "support-elimination", episodes=9, path=path, resume=True)
-    connection.close()
 
 
 def test_an_old_policy_is_played_first_where_the_player_can(tmp_path: Path) -> None:

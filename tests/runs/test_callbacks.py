@@ -1,6 +1,5 @@
 """Callbacks and budgets: they end a run cleanly, say why, and change nothing in what is played."""
 
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -210,15 +209,3 @@ def test_a_machine_whose_resets_a_person_performs_is_not_copied(tmp_path: Path) 
     with pytest.raises(rf.InvalidInput, match=r"performed by an operator, so it is not copied: .* on="):
         rf.learn("FrozenLake-v1", path=file, operator=person, callbacks=[rf.EvaluateEvery(5)], settings=LAKE)
     assert not file.exists()
-
-
-def test_a_signal_to_terminate_saves_as_ctrl_c_does(tmp_path: Path) -> None:
-    def terminate(now: rf.Session) -> None:
-        if now.k == 10:
-            signal.raise_signal(signal.SIGTERM)
-
-    with pytest.raises(rf.Stopped) as stopped:
-        rf.learn("grid-v0", episodes=50, path=tmp_path / "a.rfrun", callbacks=[terminate])
-    assert len(stopped.value.run) == 10
-    assert rf.load(tmp_path / "a.rfrun").ended == Ending(10, "stopped", "the user stopped it")
-    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL

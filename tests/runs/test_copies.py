@@ -4,7 +4,6 @@ A copy either has every round that was safe when copying began, and goes on as t
 refused in one sentence.
 """
 
-import os
 import random
 import shutil
 import subprocess
@@ -17,8 +16,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.killing import ROOT
 from tests.runs.copy_writer import CASES, Page
+from tests.waiting import surroundings
 
 import resetfree as rf
 from resetfree.runs.file.ledger import read
@@ -56,9 +55,8 @@ def take_copies(folder: Path, case: str, episodes: int, copies: int, seed: int) 
     file, page, chance = folder / "run.rfrun", folder / "page", random.Random(seed)
     page.write_bytes(bytes(16))
     shared, made = Page(page), []
-    paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     words = [sys.executable, str(WRITER), str(file), str(episodes), str(page), case]
-    with subprocess.Popen(words, env={**os.environ, "PYTHONPATH": paths}) as writer:
+    with subprocess.Popen(words, env=surroundings()) as writer:
         while shared.safe == 0 and writer.poll() is None:
             time.sleep(0.01)
         for i in range(copies):

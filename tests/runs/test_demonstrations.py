@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.bank import stop_at
 
 import resetfree as rf
 from resetfree.core.arrays import Floats
@@ -66,12 +67,8 @@ def test_a_resumed_run_still_has_them(tmp_path: Path) -> None:
     """It goes on bit for bit as one that was not interrupted."""
     whole, file = learn(demonstrations=demonstrated(2), data=demonstrated(1)), tmp_path / "road.rfrun"
 
-    def stop(game: Any, this: Any) -> None:
-        if this.k == 3:
-            raise OSError
-
     with pytest.raises(OSError):  # noqa: PT011
-        learn(demonstrations=demonstrated(2), data=demonstrated(1), path=file, progress=stop)
+        learn(demonstrations=demonstrated(2), data=demonstrated(1), path=file, progress=stop_at(3, error=OSError))
     again = learn(path=file, resume=True)
     assert np.array_equal(again.columns["reward"][:3], whole.columns["reward"][:3])
     assert again.learned is not None

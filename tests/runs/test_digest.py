@@ -4,11 +4,13 @@ import json
 import shutil
 import sqlite3
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.bank import edit, select
 from tests.runs.forging import forge
 
 import resetfree as rf
@@ -35,14 +37,6 @@ def file(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copy(made, tmp_path / "run.rfrun"))
 
 
-def edit(path: Path, *statements: str) -> None:
-    connection = sqlite3.connect(path)
-    for statement in statements:
-        connection.execute(statement)
-    connection.commit()
-    connection.close()
-
-
 def claim(path: Path) -> Any:
     return next(c for c in rf.load(path).certificates() if c.claim == DIGEST)
 
@@ -55,7 +49,7 @@ def test_what_was_written_fits(file: Path) -> None:
     assert found.holds
     assert found.status == "checked"
     assert "not forgery" in found.why
-    (commits,) = sqlite3.connect(file).execute("SELECT count(*) FROM digests").fetchone()
+    ((commits,),) = select(file, "SELECT count(*) FROM digests")
     assert commits > 3
 
 
@@ -164,7 +158,7 @@ def test_the_bytes_of_a_round_survive_sqlite(kind: str, tmp_path: Path) -> None:
         for row in rows:
             ledger.append(row)
         ledger.commit()
-    back = sqlite3.connect(path).execute("SELECT * FROM rounds ORDER BY k").fetchall()
+    back = select(path, "SELECT * FROM rounds ORDER BY k")
     text = kind == "TEXT"
     assert list(map(bytes, digest.canonical(rows, text))) == list(map(bytes, digest.canonical(back, text)))
 
@@ -214,6 +208,8 @@ def test_no_damaged_file_passes_as_whole(made: Path, tmp_path: Path) -> None:
     refused = unfit = 0
     for damaged in damages(data):
         part.write_bytes(damaged)
+        with suppress(rf.RunError), Ledger.reopen(part) as ledger:
+            ledger.newest()
         try:
             whole = read(part).fit.whole
         except rf.ResetFreeError:

@@ -3,7 +3,6 @@
 import builtins
 import json
 import re
-import sqlite3
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -11,6 +10,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pandas as pd
 import pytest
+from tests.bank import edit, select
 
 import resetfree as rf
 from resetfree.problems.blueprint import fingerprint, model_from, plain_model
@@ -177,11 +177,9 @@ def test_a_forged_table_is_no_table(path: str, value: Any) -> None:
 def test_a_file_with_a_forged_table_still_opens(tmp_path: Path) -> None:
     file = tmp_path / "own.rfrun"
     rf.learn(table(), "uniform", B=1.0, episodes=5, path=file)
-    with sqlite3.connect(file) as connection:
-        (spec,) = connection.execute("SELECT json FROM spec").fetchone()
-        changed = forged(json.loads(spec), "model.indices.values", [-1] * 20)
-        connection.execute("UPDATE spec SET json = ?", (json.dumps(changed),))
-    connection.close()
+    ((spec,),) = select(file, "SELECT json FROM spec")
+    changed = forged(json.loads(spec), "model.indices.values", [-1] * 20)
+    edit(file, "UPDATE spec SET json = ?", values=(json.dumps(changed),))
     assert rf.load(file).mdp is None
 
 

@@ -2,12 +2,12 @@
 
 import dataclasses
 import json
-import sqlite3
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.bank import edit, stop_at
 
 import resetfree as rf
 from resetfree.game.contract import depends_on_length
@@ -54,12 +54,8 @@ def test_every_player_goes_on_with_the_same_rounds_whenever_it_is_extended(
     short = rf.learn(**of, episodes=PLANNED, path=tmp_path / "finished.rfrun")
     late = rf.learn(**of, episodes=WANTED, path=tmp_path / "finished.rfrun", resume=True)
 
-    def stop(game: Any, this: Any) -> None:
-        if this.k == 5:
-            raise OSError
-
     with pytest.raises(OSError):  # noqa: PT011
-        rf.learn(**of, episodes=PLANNED, path=tmp_path / "killed.rfrun", progress=stop)
+        rf.learn(**of, episodes=PLANNED, path=tmp_path / "killed.rfrun", progress=stop_at(5, error=OSError))
     early = rf.learn(**of, episodes=WANTED, path=tmp_path / "killed.rfrun", resume=True)
     assert len(late) == len(early) == WANTED
     assert late.spec["episodes"] == PLANNED
@@ -144,23 +140,12 @@ def test_an_extension_that_a_file_forges_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.rfrun"
     rf.learn("grid-v0", episodes=30, path=path)
     rf.learn("grid-v0", episodes=40, path=path, resume=True)
-    connection = sqlite3.connect(path)
-    for text in (
-        "{}",
-        "[",
-        "[1]",
-        '{"episodes": 30}',
-        '{"episodes": "40"}',
-        '{"episodes": 1e99}',
-        '{"episodes": true}',
-    ):
-        connection.execute("UPDATE meta SET json = ? WHERE key = 'extended'", (text,))
-        connection.commit()
+    statement, wrong = "UPDATE meta SET json = ? WHERE key = 'extended'", ("30", '"40"', "1e99", "true")
+    for text in ("{}", "[", "[1]", *(f'{{"episodes": {one}}}' for one in wrong)):
+        edit(path, statement, values=(text,))
         with pytest.raises(rf.RunError, match="is damaged or was not written by resetfree"):
             rf.load(path)
-    connection.execute("UPDATE meta SET json = ? WHERE key = 'extended'", ('{"episodes": 50}',))
-    connection.commit()
-    connection.close()
+    edit(path, statement, values=('{"episodes": 50}',))
     with pytest.raises(rf.RunError, match="its meta does not fit its digest"):
         rf.learn("grid-v0", episodes=50, path=path, resume=True)
 

@@ -13,13 +13,15 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from tests.bank import same_rounds
 from tests.killing import rounds_of
+from tests.waiting import until
 
 import resetfree as rf
 from resetfree.game.fleet import Fleet, FleetGame, HereCrew
 from resetfree.problems.registry import find_world
-from resetfree.runs.fleet.table import fleet_table
 from resetfree.runs.request import Who
+from resetfree.runs.result import fleet_table
 from resetfree.runs.resuming import whole_run
 from resetfree.runs.setup import prepare
 
@@ -29,23 +31,6 @@ QUICK: dict[str, Any] = {
     "settings": {"primal": {"population": 6, "rounds": 1, "planning": 10}, "dual": {"C": 3.0}},
 }  # fmt: skip
 POLE: dict[str, Any] = {**QUICK, "settings": {**QUICK["settings"], "problem": {"horizon": 10}}}
-WORDS = ["--primal", "model-search", "--dual", "constant-penalty", "--feedback", "realised"]
-for one in ("problem.horizon=10", "population=6", "rounds=1", "planning=10", "C=3"):
-    WORDS += ["--set", one]
-
-
-def same(one: rf.Run, other: rf.Run) -> bool:
-    """Whether two runs have the same rounds."""
-    return one.columns.keys() == other.columns.keys() and all(
-        np.array_equal(one.columns[name], other.columns[name], equal_nan=one.columns[name].dtype.kind == "f")
-        for name in one.columns
-    )
-
-
-def fleet(*words: object) -> "subprocess.Popen[bytes]":
-    """The command, in a process of its own."""
-    command = [sys.executable, "-m", "resetfree.show.cli", "fleet", *map(str, words)]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
 
 def test_one_machine_rests_on_every_round_and_many_on_all_that_were_over() -> None:
@@ -64,7 +49,7 @@ def test_it_does_not_matter_where_finite_machines_are() -> None:
     """Threads, other processes and this one play the same rounds."""
     here = rf.learn_fleet("grid-v0", n=4, **GRID)
     for where in ("threads", "processes"):
-        assert same(here, rf.learn_fleet("grid-v0", n=4, where=where, **GRID))
+        same_rounds(here, rf.learn_fleet("grid-v0", n=4, where=where, **GRID))
 
 
 def test_a_killed_machine_process_loses_nothing(tmp_path: Path) -> None:
@@ -80,7 +65,7 @@ def test_a_killed_machine_process_loses_nothing(tmp_path: Path) -> None:
     run = rf.learn_fleet("grid-v0", n=3, where="processes", path=path, progress=kill, **GRID)
     assert len(killed) == 2
     assert [one.restart for one in run.notes] == ["ended"] * len(run.notes) != []
-    assert same(run, rf.learn_fleet("grid-v0", n=3, **GRID))
+    same_rounds(run, rf.learn_fleet("grid-v0", n=3, **GRID))
 
 
 def test_a_killed_process_of_machines_with_a_state_costs_a_reset_of_each() -> None:
@@ -97,28 +82,30 @@ def test_a_killed_process_of_machines_with_a_state_costs_a_reset_of_each() -> No
     assert not [c for c in run.certificates() if c.refuted]
 
 
-@pytest.mark.parametrize(("problem", "words"), [("grid-v0", []), ("CartPole-v1", WORDS)])
-def test_a_killed_command_is_resumed(tmp_path: Path, problem: str, words: list[str]) -> None:
+@pytest.mark.parametrize(("problem", "how"), [("grid-v0", {}), ("CartPole-v1", POLE)])
+def test_a_killed_process_is_resumed_by_the_command(tmp_path: Path, problem: str, how: dict[str, Any]) -> None:
     """What was committed stays; a finite fleet plays the very rounds of one that was never killed."""
-    path, episodes = tmp_path / "killed.rfrun", 2000 if problem == "grid-v0" else 60
-    usual = ["--machines", 4, "--operators", 2, "--reset-time", 7, "--episodes", episodes, "--out", path]
-    with fleet(problem, *usual, *words) as first:
-        while first.poll() is None and rounds_of(path) < 1:
-            time.sleep(0.02)
+    path, episodes = tmp_path / "killed.rfrun", 60
+    how = {"n": 4, "operators": 2, "reset_time": 7, "episodes": episodes, **how}
+    script = (  # every round is saved at once, and after half of them it waits to be killed
+        "import time, resetfree as rf; pause = lambda game, this: this.k == 30 and time.sleep(3600); "
+        f"rf.learn_fleet({problem!r}, path={str(path)!r}, checkpoint_every=0.0, progress=pause, **{how!r})"
+    )
+    with subprocess.Popen([sys.executable, "-c", script]) as first:
+        until(lambda: rounds_of(path) or first.poll() is not None)
         first.kill()
     before = rf.load(path)
     assert 0 < len(before) < episodes
-    with fleet(problem, "--resume", "--out", path) as again:
-        _, said = again.communicate()
-    assert again.returncode == 0, said
+    command = [sys.executable, "-m", "resetfree.show.cli", "fleet", problem, "--resume", "--out", str(path)]
+    again = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert again.returncode == 0, again.stderr
     run = rf.load(path)
     assert len(run) == episodes
     for name in ("machine", "reward", "reset", "ended"):
         assert np.array_equal(run.columns[name][: len(before)], before.columns[name])
     assert not [c for c in run.certificates() if c.refuted]
     if problem == "grid-v0":
-        whole = rf.learn_fleet(problem, n=4, operators=2, reset_time=7, episodes=episodes)
-        assert same(run, whole)
+        same_rounds(run, rf.learn_fleet(problem, **how))
 
 
 def test_people_are_a_queue_in_real_time(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
+from tests.bank import edit, stop_at
 from tests.runs.forging import forge
 
 import resetfree as rf
@@ -57,13 +58,9 @@ def test_goals_are_a_column_that_no_reset_is_in(tmp_path: Path) -> None:
 
 
 def test_a_resumed_run_keeps_its_goals(tmp_path: Path) -> None:
-    def stop(game: Any, this: Any) -> None:
-        if this.k == 41:
-            raise KeyboardInterrupt
-
     given: dict[str, Any] = {"episodes": 60, "seed": 1, "path": tmp_path / "a.rfrun", "settings": LAKE}
     with pytest.raises(rf.Stopped) as stopped:
-        rf.learn("gym:FrozenLake-v1", progress=stop, **given)
+        rf.learn("gym:FrozenLake-v1", progress=stop_at(41), **given)
     before = stopped.value.run.columns["goals"]
     assert before.sum() > 0
     after = rf.learn("gym:FrozenLake-v1", resume=True, **given)
@@ -141,9 +138,7 @@ def test_goals_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "a.rfrun"
     rf.learn("gym:FrozenLake-v1", episodes=5, path=file, settings=LAKE)
     for wrong in ("NULL", "'many'"):
-        forge_goals = f"UPDATE rounds SET goals = {wrong} WHERE k = 3"
-        with sqlite3.connect(file) as connection:
-            connection.execute(forge_goals)
+        edit(file, f"UPDATE rounds SET goals = {wrong} WHERE k = 3")
         with pytest.raises(rf.RunError, match="is damaged or was not written by resetfree"):
             rf.load(file)
 

@@ -35,7 +35,7 @@ for path, problem in zip(sys.argv[1::2], sys.argv[2::2]):
         ["export", path, "-o", path + ".npz"], ["certify", path, "--problem", problem],
         ["run", problem, "--resume", "--out", path],
     ):
-        signal.alarm(30)
+        signal.alarm(300)
         status = main(words)
         assert status in (0, 2), (words, status)
 """
@@ -194,7 +194,7 @@ def read_all(names: Iterable[str], files: dict[str, Path], folder: Path) -> None
         path = Path(shutil.copy(files[problem], folder / f"{i}.rfrun"))
         forge(path, partial(_execute, statement, values))
         command += [str(path), problem]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     assert "Traceback" not in done.stderr
 
@@ -211,7 +211,7 @@ def test_every_hostile_file_is_one_sentence(name: str, files: dict[str, Path], t
 
 def run_mutants(*names: str, every: int = 1) -> None:
     command = [sys.executable, "-m", "tests.runs.crafted_checkpoints", str(every), *names]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     wrong = [line for line in done.stdout.splitlines() if line.startswith("WRONG")]
     assert done.returncode == 0, (done.returncode, wrong[:5] or done.stdout[-300:], done.stderr[-1000:])
     assert done.stdout.count("DONE") == len(names)

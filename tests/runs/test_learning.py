@@ -12,25 +12,20 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.bank import edit, learn, rows, select, stop_at
 from tests.killing import run_driver
 from tests.runs.forging import forge
 
 import resetfree as rf
 from resetfree.game.loop import Game
 from resetfree.problems.contract import State
-from resetfree.runs.file import ledger, newfile
+from resetfree.runs.file import ledger
 from resetfree.runs.file.ledger import read
 
 
-def learn(
-    problem: Any,
-    primal: Any = "linear-ucb",
-    dual: Any = "projected-gradient",
-    feedback: str = "optimistic",
-    **asked: Any,
-) -> rf.Run:
-    """The paper's players unless others are named: these tests are about the ledger, not about who plays."""
-    return rf.learn(problem, primal, dual, feedback=feedback, **asked)
+def everything(path: Path) -> str:
+    """Every bit of every round, and of the state that is left."""
+    return rows(path) + repr(select(path, "SELECT k, part, rng, s1, arrays FROM checkpoints"))
 
 
 DRIVER = Path(__file__).parent / "kill_driver.py"
@@ -85,23 +80,6 @@ class Walk(rf.Problem):
         return rf.Episode(np.stack([start, end]), np.array([action]), np.array([0.1 * action]), bool(u[0] > 0.9), end)
 
 
-def rows(path: Path) -> str:
-    """Every bit of every round, and of the state that is left."""
-    connection = sqlite3.connect(path)
-    found = connection.execute("SELECT * FROM rounds ORDER BY k").fetchall()
-    left = connection.execute("SELECT k, part, rng, s1, arrays FROM checkpoints").fetchall()
-    connection.close()
-    return repr((found, left))
-
-
-def stop_at(*rounds: int, error: Callable[[], BaseException]) -> Callable[[Game, rf.Round], None]:
-    def progress(game: Game, this: rf.Round) -> None:
-        if this.k in rounds:
-            raise error()
-
-    return progress
-
-
 CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "algorithm 1": ("grid-v0", {}),
     "lagged, optimistic": (
@@ -134,7 +112,7 @@ def test_an_interrupted_run_goes_on_bit_for_bit(case: str, tmp_path: Path) -> No
         resume = True
         assert len(rf.load(path)) == k
     run = learn(problem, path=path, resume=True, **asked)
-    assert rows(path) == rows(tmp_path / "whole.rfrun")
+    assert everything(path) == everything(tmp_path / "whole.rfrun")
     assert len(run) == len(whole) == 120
     for name, column in whole.columns.items():
         assert np.array_equal(np.stack(list(run.columns[name])), np.stack(list(column)), equal_nan=name != "s1"), name
@@ -148,7 +126,7 @@ def test_half_a_round_is_never_kept(breaks_with: type[BaseException], tmp_path: 
     asked: dict[str, Any] = {"dual": "counting", "feedback": "realised", "episodes": 60}
     learn(Walk(), Chatty(), path=tmp_path / "whole.rfrun", **asked)
     path = tmp_path / "parts.rfrun"
-    whole = rows(tmp_path / "whole.rfrun")
+    whole = everything(tmp_path / "whole.rfrun")
     broken = Chatty(breaks_at=30, breaks_with=breaks_with)
     expected = rf.Stopped if breaks_with is KeyboardInterrupt else breaks_with
     with pytest.raises(expected):
@@ -164,27 +142,28 @@ def test_half_a_round_is_never_kept(breaks_with: type[BaseException], tmp_path: 
 
     forge(path, mend)
     learn(Walk(), Chatty(), path=path, resume=True, **asked)
-    assert rows(path) == whole
+    assert everything(path) == whole
+
+
+def interrupt_at(k: int) -> Callable[[Any, rf.Round], None]:
+    """Ctrl-C in this round."""
+    return lambda game, this: signal.raise_signal(signal.SIGINT) if this.k == k else None
 
 
 def test_ctrl_c_ends_after_the_round_saves_and_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "a.rfrun"
 
-    def interrupt(game: Game, this: rf.Round) -> None:
-        if this.k == 17:
-            signal.raise_signal(signal.SIGINT)
-
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(rf.Stopped, match=r"Stopped after 17 of 50 episodes, saved in") as stopped:
-        learn("grid-v0", episodes=50, path=path, progress=interrupt)
+        learn("grid-v0", episodes=50, path=path, progress=interrupt_at(17))
     assert signal.getsignal(signal.SIGINT) is before
     assert len(stopped.value.run) == 17
     assert read(path).k == 17
     learn("grid-v0", episodes=50, path=path, resume=True)
     learn("grid-v0", episodes=50, path=tmp_path / "whole.rfrun")
-    assert rows(path) == rows(tmp_path / "whole.rfrun")
+    assert everything(path) == everything(tmp_path / "whole.rfrun")
     with pytest.raises(rf.Stopped, match=r"Stopped after 17 of 50 episodes\.$"):
-        learn("grid-v0", episodes=50, progress=interrupt)
+        learn("grid-v0", episodes=50, progress=interrupt_at(17))
 
 
 def test_a_second_ctrl_c_does_not_wait(tmp_path: Path) -> None:
@@ -200,18 +179,14 @@ def test_a_second_ctrl_c_does_not_wait(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_in_the_last_round_is_too_late() -> None:
-    def interrupt(game: Game, this: rf.Round) -> None:
-        if this.k == 20:
-            signal.raise_signal(signal.SIGINT)
-
-    assert len(learn("grid-v0", episodes=20, progress=interrupt)) == 20
+    assert len(learn("grid-v0", episodes=20, progress=interrupt_at(20))) == 20
 
 
 def kill_test(tmp_path: Path, episodes: int, kills: int, seed: int) -> None:
     path = tmp_path / "killed.rfrun"
     assert run_driver(DRIVER, path, episodes, kills, seed) == str(kills)
     learn("grid-v0", episodes=episodes, seed=5, path=tmp_path / "whole.rfrun")
-    assert rows(path) == rows(tmp_path / "whole.rfrun")
+    assert everything(path) == everything(tmp_path / "whole.rfrun")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["killed.rfrun", "whole.rfrun"]
 
 
@@ -239,34 +214,12 @@ def test_memory_does_not_grow_with_the_rounds(tmp_path: Path, monkeypatch: pytes
     assert late - early < 250_000  # 10,000 rounds take 4,000,000
 
 
-def test_a_full_disk_loses_nothing_that_was_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, usual = tmp_path / "a.rfrun", newfile.open_writer
-
-    def small(file: Path) -> sqlite3.Connection:
-        connection = usual(file)
-        connection.execute("PRAGMA max_page_count = 20")
-        return connection
-
-    monkeypatch.setattr(ledger, "open_writer", small)
-    players = {"primal": "uniform", "dual": "projected-gradient"}
-    asked: dict[str, Any] = {**players, "episodes": 6000, "path": path, "checkpoint_every": 0.001}
-    with pytest.raises(rf.RunError, match="the disk is full"):
-        learn("grid-v0", **asked)
-    monkeypatch.undo()
-    saved = rf.load(path)
-    assert 0 < len(saved) < 6000
-    assert len(saved) == read(path).k
-    learn("grid-v0", resume=True, **asked)
-    learn("grid-v0", **{**asked, "path": tmp_path / "whole.rfrun"})
-    assert rows(path) == rows(tmp_path / "whole.rfrun")
-
-
 def test_a_finished_run_is_only_read(tmp_path: Path) -> None:
     path = tmp_path / "a.rfrun"
     run = learn("grid-v0", episodes=40, path=path)
-    before = rows(path)
+    before = everything(path)
     again = learn("grid-v0", episodes=40, path=path, resume=True)
-    assert rows(path) == before
+    assert everything(path) == before
     assert again.spec == run.spec
     assert again.seconds == run.seconds
     assert np.array_equal(again.regret, run.regret)
@@ -300,17 +253,12 @@ def test_a_checkpoint_of_another_version_of_a_player_is_refused(tmp_path: Path) 
     path = tmp_path / "a.rfrun"
     with pytest.raises(OSError):  # noqa: PT011
         learn("grid-v0", episodes=40, path=path, progress=stop_at(20, error=OSError))
-    connection = sqlite3.connect(path)
-    for damage in ({"rng": "{}"}, {"rng": '{"bit_generator": "MT19937"}'}, {"rng": "7"}, {"k": 999}):
-        for column, value in damage.items():
-            (old,) = connection.execute(f"SELECT {column} FROM checkpoints").fetchone()
-            connection.execute(f"UPDATE checkpoints SET {column} = ?", (value,))
-            connection.commit()
-            with pytest.raises(rf.RunError, match=r"does not fit|is damaged"):
-                learn("grid-v0", episodes=40, path=path, resume=True)
-            connection.execute(f"UPDATE checkpoints SET {column} = ?", (old,))
-            connection.commit()
-    connection.close()
+    for column, value in (("rng", "{}"), ("rng", '{"bit_generator": "MT19937"}'), ("rng", "7"), ("k", 999)):
+        ((old,),) = select(path, f"SELECT {column} FROM checkpoints")
+        edit(path, f"UPDATE checkpoints SET {column} = ?", values=(value,))
+        with pytest.raises(rf.RunError, match=r"does not fit|is damaged"):
+            learn("grid-v0", episodes=40, path=path, resume=True)
+        edit(path, f"UPDATE checkpoints SET {column} = ?", values=(old,))
     assert len(learn("grid-v0", episodes=40, path=path, resume=True)) == 40
 
 
@@ -382,12 +330,9 @@ def test_load_makes_registered_problems_again_and_imports_nothing(
     with pytest.raises(rf.RunError, match="holds a run of another problem"):
         rf.load(other, problem=rf.make("grid-v0"))
 
-    connection = sqlite3.connect(path)
     for options in ('{"n": "many"}', '{"n": 5}', '{"nothing": 1}', '{"n": 4, "slip": [1]}'):
-        connection.execute("UPDATE spec SET json = json_set(json, '$.problem_options', json(?))", (options,))
-        connection.commit()
+        edit(path, "UPDATE spec SET json = json_set(json, '$.problem_options', json(?))", values=(options,))
         assert rf.load(path).mdp is None
-    connection.close()
 
 
 def test_own_models_are_known_again(tmp_path: Path) -> None:
@@ -502,10 +447,5 @@ def test_an_option_of_the_problem_is_told_where_it_goes(problem: Any, way: str) 
 def test_the_original_return_is_always_a_number(tmp_path: Path) -> None:
     run = rf.learn("grid-v0", "ucbvi", episodes=5, path=tmp_path / "a.rfrun")
     assert np.array_equal(run.columns["original_return"], run.columns["reward"])
-    connection = sqlite3.connect(tmp_path / "b.rfrun")
-    with sqlite3.connect(tmp_path / "a.rfrun") as whole:
-        whole.backup(connection)
-    connection.execute("UPDATE rounds SET original_return = NULL")  # as in files from before
-    connection.commit()
-    connection.close()
-    assert np.array_equal(read(tmp_path / "b.rfrun").columns["original_return"], run.columns["reward"])
+    edit(tmp_path / "a.rfrun", "UPDATE rounds SET original_return = NULL")  # as in files from before
+    assert np.array_equal(read(tmp_path / "a.rfrun").columns["original_return"], run.columns["reward"])

@@ -1,6 +1,5 @@
 """Data for environments whose states are numbered as they appear: what the numbers mean is part of the data."""
 
-import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +7,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import spaces
+from tests.bank import edit
 
 import resetfree as rf
 from resetfree.core.errors import EnvironmentFailed
@@ -155,9 +155,6 @@ def test_what_the_numbers_mean_is_bound_by_the_digest(tmp_path: Path) -> None:
         ledger.close()
     assert known is not None
     assert known.numbering is not None
-    connection = sqlite3.connect(path)
-    connection.execute("DELETE FROM data WHERE i = -1")
-    connection.commit()
-    connection.close()
+    edit(path, "DELETE FROM data WHERE i = -1")
     with pytest.raises(rf.RunError, match="is damaged or was not written by resetfree"):
         rf.learn(ledge(), **PLAYERS, episodes=4, resume=True, path=path)

@@ -9,9 +9,10 @@ import gymnasium
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.bank import stop_at
 from tests.killing import run_driver
 from tests.runs.kill_driver import CASES
-from tests.runs.test_learning import Chatty, Walk, rows
+from tests.runs.test_learning import Chatty, Walk, everything
 
 import resetfree as rf
 from resetfree.core import state
@@ -135,14 +136,10 @@ def test_a_problem_that_keeps_its_own_state_goes_on_bit_for_bit(tmp_path: Path) 
         assert len(read(path).columns["k"]) < k
     Breaking.at = 0
 
-    def stop(game: Any, this: rf.Round) -> None:
-        if this.k == 40:
-            raise OSError
-
     with pytest.raises(OSError):  # noqa: PT011
-        rf.learn(Wearing(), Breaking(), path=path, resume=True, progress=stop, **asked)
+        rf.learn(Wearing(), Breaking(), path=path, resume=True, progress=stop_at(40, error=OSError), **asked)
     rf.learn(Wearing(), Breaking(), path=path, resume=True, **asked)
-    assert rows(path) == rows(tmp_path / "whole.rfrun")
+    assert everything(path) == everything(tmp_path / "whole.rfrun")
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,6 @@
 import io
 import json
 import runpy
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ import gymnasium
 import pytest
 from gymnasium import spaces
 from rich.console import Console
+from tests.bank import edit, same_rounds
 from tests.show.cli import commands
 
 import resetfree as rf
@@ -61,13 +60,6 @@ def learned(worn: float = 9.0, **how: Any) -> rf.Run:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Notice)
         return rf.learn(robot(worn), **{"episodes": 200, "seed": 1, **PLAIN, **how})
-
-
-def same(one: rf.Run, other: rf.Run) -> bool:
-    """Bit for bit, in every column."""
-    return {name: repr(column.tolist()) for name, column in one.columns.items()} == {
-        name: repr(column.tolist()) for name, column in other.columns.items()
-    }
 
 
 def test_a_wedged_robot_is_noted_and_warned_about() -> None:
@@ -165,30 +157,8 @@ def test_a_run_whose_request_was_not_answered_goes_on_bit_for_bit(
         learned(path=file, operator=Spy(fails_at), checkpoint_every=1000.0, **asked)
     again = learned(path=file, resume=True, **{**how})
     assert len(again.requested_resets) == len(whole.requested_resets) - 1  # that one was performed when the run went on
-    assert same(whole, again)
+    same_rounds(whole, again)
     assert [one.k for one in again.notes if one.stuck] == [one.k for one in whole.notes if one.stuck]
-
-
-KILLED = """
-import os, signal, sys, warnings
-from tests.runs.test_stuck_runs import Answer, Spy, learned
-class Killer(Spy):
-    def perform(self, request):
-        answer = super().perform(request)
-        if self.stuck == 2:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return answer
-learned(path=sys.argv[1], operator=Killer(), ask="when-stuck", checkpoint_every=1000.0)
-"""
-
-
-def test_a_run_that_is_killed_while_it_asks_goes_on_bit_for_bit(tmp_path: Path) -> None:
-    file = tmp_path / "robot.rfrun"
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, str(file)], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == -9, done.stderr
-    assert same(learned(ask="when-stuck"), learned(path=file, resume=True))
 
 
 def test_a_resumed_run_asks_as_it_began(tmp_path: Path) -> None:
@@ -218,19 +188,9 @@ def test_it_is_shown_in_summary_json_report_and_studio(
     (tmp_path / "wedge_here.py").write_text(f"import runpy\nWedged = runpy.run_path({example!r})['WedgedRobot']\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     file = tmp_path / "robot.rfrun"
-    words: tuple[str, ...] = (
-        "run",
-        "wedge_here:Wedged",
-        "--primal",
-        "uniform",
-        "--dual",
-        "counting",
-        "--feedback",
-        "realised",
-        "--seed",
-    )
-    words = (*words, "1", "--episodes", "200", "--set", "horizon=25", "--set", "reset_when=never")
-    words = (*words, "--set", "reward_low=0", "--set", "reward_high=1", "--out", str(file))
+    text = "run wedge_here:Wedged --primal uniform --dual counting --feedback realised --seed 1 --episodes 200 --set"
+    text += " horizon=25 --set reset_when=never --set reward_low=0 --set reward_high=1 --out"
+    words = (*text.split(), str(file))
     status, out, told = commands.run(capsys, *words, "--ask", "when-stuck")
     assert status == 0
     assert "Note: Stuck: in the last 20 episodes" in told
@@ -264,17 +224,9 @@ def test_the_display_is_loud_while_it_lasts() -> None:
 
 
 def test_a_note_of_a_file_may_be_anything(tmp_path: Path) -> None:
-    from resetfree.show.studio.following import _stuck
-
-    class Fake:
-        def __init__(self, text: str) -> None:
-            self._text = text
-
-        def execute(self, _: str) -> "Fake":
-            return self
-
-        def fetchone(self) -> tuple[str]:
-            return (self._text,)
-
+    rf.learn("grid-v0", "uniform", episodes=2, path=(file := tmp_path / "a.rfrun"))
     for text in ("[]", "{", '{"stuck": true}', json.dumps({"stuck": True, "k": "x", "what": 3}), "null", "1e999"):
-        assert _stuck(Fake(text)) == ""
+        edit(file, "INSERT INTO meta (key, json) VALUES ('note', ?)", values=(text,))
+        followed = Followed(file)
+        followed.poll()
+        assert followed.frame(False)["stuck"] == ""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.bank import edit
 from tests.game.naive_delay import play_naively
 from tests.killing import run_driver
 from tests.runs.forging import forge
@@ -157,10 +158,7 @@ def test_edits_of_the_columns_do_not_fit_the_digest(tmp_path: Path) -> None:
     path = tmp_path / "a.rfrun"
     with pytest.raises(Cut):
         rf.learn("grid-v0", **DELAY, episodes=20, delay=2, path=path, progress=cut_after(15))
-    connection = sqlite3.connect(path)
-    connection.execute("UPDATE rounds SET plan = plan + 1 WHERE k = 11")
-    connection.commit()
-    connection.close()
+    edit(path, "UPDATE rounds SET plan = plan + 1 WHERE k = 11")
     assert read(path).fit.what == "round 11"
     with pytest.raises(rf.RunError, match="does not fit its digest"):
         rf.learn("grid-v0", **DELAY, episodes=20, delay=2, path=path, resume=True)

@@ -1,7 +1,6 @@
 """No option of a run file that names code is followed, and no problem is large because a file says so."""
 
 import ast
-import json
 import shutil
 import sqlite3
 import sys
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.runs.forging import forge
+from tests.runs.forging import forge, forge_spec
 
 import resetfree as rf
 from resetfree.players import discover
@@ -73,14 +72,9 @@ def marker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def ask_for(path: Path, change: dict[str, Any], problem: str | None = None) -> None:
     """A file with these options, and digests that fit."""
 
-    def edit(connection: sqlite3.Connection) -> None:
-        (text,) = connection.execute("SELECT json FROM spec").fetchone()
-        spec = json.loads(text)
-        spec["problem_options"] = {"horizon": 10, "is_slippery": False, **change}
-        spec["problem"] = problem or spec["problem"]
-        connection.execute("UPDATE spec SET json = ?", (json.dumps(spec),))
-
-    forge(path, edit)
+    more = {"problem": problem} if problem else {}
+    options = {"horizon": 10, "is_slippery": False, **change}
+    forge_spec(path, lambda spec: spec.update(problem_options=options, **more))
 
 
 def every_option() -> list[str]:
@@ -150,13 +144,7 @@ def test_the_problem_of_a_file_is_not_imported(
 def test_the_players_of_a_file_are_not_imported(
     file: Path, marker: Path, role: str, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def edit(connection: sqlite3.Connection) -> None:
-        (text,) = connection.execute("SELECT json FROM spec").fetchone()
-        spec = json.loads(text)
-        spec[role]["name"] = name
-        connection.execute("UPDATE spec SET json = ?", (json.dumps(spec),))
-
-    forge(file, edit)
+    forge_spec(file, lambda spec: spec[role].update(name=name))
     for command in COMMANDS:
         main([str(file) if word == "FILE" else word for word in command])
         assert not marker.exists()

@@ -162,15 +162,6 @@ def test_restricted_policies_on_the_support_where_numbers_underflow() -> None:
     assert certificates[0].detail["restricted"] == 0
 
 
-def test_restricted_policies_of_the_grid(grid: rf.FiniteMDP) -> None:
-    safe = restricted_policies(grid, rf.solve(grid).policy)
-    assert all(c.holds for c in safe)
-    assert safe[0].detail["restricted"] == 10
-    loose = restricted_policies(grid, uniform(grid))
-    assert all(c.holds for c in loose)
-    assert loose[0].detail["restricted"] == 0
-
-
 def test_the_fixed_penalty_bound_appears_where_it_applies(grid: rf.FiniteMDP) -> None:
     solution = rf.solve(grid)
     policies: list[ArrayLike] = [uniform(grid), solution.policy] * 10

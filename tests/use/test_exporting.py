@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 import subprocess
 import sys
 import zipfile
@@ -12,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from tests.waiting import surroundings
 
 import resetfree as rf
 from resetfree.players.linear.stored_linear import LinearValues
@@ -124,9 +124,7 @@ def test_numbered_observations_travel_with_the_policy(walk: Any, tmp_path: Path)
 def test_a_file_is_read_by_a_program_that_has_played_nothing() -> None:
     """Nothing but the kinds of policies is asked for, so nothing else can have imported the players."""
     words = "from resetfree.use.exporting import policy_kinds; print(*sorted(policy_kinds()))"
-    paths = os.pathsep.join([str(Path(rf.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
-    surroundings = {**os.environ, "PYTHONPATH": paths}
-    done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True, env=surroundings)
+    done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True, env=surroundings())
     kinds = "AimedPolicy LinearScores LinearValues NetworkPolicy SkipPolicy TanhChoice TanhPolicy table"
     assert done.stdout.split() == kinds.split()
     assert policy_kinds()["LinearScores"] is LinearScores

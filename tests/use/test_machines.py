@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from tests.bank import stop_at
 from tests.problems.gym.reaching import Reach
 from tests.runs.forging import forge
 from tests.show.cli import commands
@@ -38,10 +39,6 @@ ASKED: dict[str, Any] = {
 }  # fmt: skip
 
 
-class Enough(Exception):
-    """Ends a run in the middle."""
-
-
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
@@ -51,13 +48,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def file(here: Path) -> Path:
     """A run on goal observations and two motors that has found a policy, ended in the middle."""
-
-    def end(game: Any, this: Any) -> None:
-        if this.k == 8:
-            raise Enough
-
-    with pytest.raises(Enough):
-        rf.learn(**ASKED, path=here / "reach.rfrun", progress=end)
+    with pytest.raises(rf.Stopped):
+        rf.learn(**ASKED, path=here / "reach.rfrun", progress=stop_at(8))
     run = rf.load(here / "reach.rfrun")
     assert run.spec["primal"]["name"] == "model-search"
     assert np.any(run.policy.rule.weight)  # type: ignore[attr-defined]
@@ -84,18 +76,6 @@ def test_from_the_command_line_to_a_policy(problem: str, capsys: pytest.CaptureF
         assert claims[CLAIM]["status"] == ("checked" if more else "not applicable")
     said(capsys, "report", "a.rfrun", "-o", "a.html")
     assert "continuous" in Path("a.html").read_text()
-
-
-def test_ctrl_c_saves_and_the_run_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["run", REACH, "--episodes", "9", "--out", "a.rfrun", *WORDS]
-    assert main([*words, "--set", "stops_at=70"]) == 130
-    before = len(rf.load("a.rfrun"))
-    assert 0 < before < 9
-    capsys.readouterr()
-    said(capsys, "run", REACH, "--resume", "--out", "a.rfrun", "--set", "stops_at=0")
-    run = rf.load("a.rfrun")
-    assert len(run) == 9
-    assert [one.why for one in run.interventions].count("resume") == 1
 
 
 def test_a_run_that_was_stopped_goes_on_with_what_it_had_learned(here: Path) -> None:

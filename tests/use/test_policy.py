@@ -10,7 +10,7 @@ from gymnasium import spaces
 import resetfree as rf
 from resetfree.problems.finite.tabular_policy import TabularPolicy, table
 from resetfree.use.exporting import DeployedPolicy
-from resetfree.use.predictor import Sensor, flat, sensor_from, size
+from resetfree.use.predictor import Sensor, sensor_from
 
 
 def steps_policy(horizon: int = 3, n_states: int = 4) -> DeployedPolicy:
@@ -141,16 +141,6 @@ def test_a_cart_pole_loop_as_in_the_tutorials() -> None:
     assert policy.predict(np.stack([obs, obs]))[0].shape == (2,)
 
 
-def test_a_continuous_action_space_is_met_in_its_own_form() -> None:
-    problem = rf.from_gym("gym:Pendulum-v1", horizon=10, actions=3, reward_range=(-20, 0), features="polynomial")
-    policy = rf.learn(problem, "stored-linear", feedback="realised", B=5.0, episodes=4, seed=1).policy
-    env = gymnasium.make("Pendulum-v1")
-    obs, _ = env.reset(seed=1)
-    action, _ = policy.predict(obs)
-    assert env.action_space.contains(action)
-    assert policy.evaluate(env, reward_range=(-20, 0), episodes=3).episodes == 3
-
-
 # Observations.
 
 
@@ -171,13 +161,6 @@ def test_a_space_starts_where_it_starts(walk: Any) -> None:
     assert set(policy.predict(np.arange(-20, 21))[0].tolist()) <= {1, 2}
     with pytest.raises(rf.InvalidInput, match="from -20 to 20"):
         policy.predict(21)
-
-
-def test_nested_spaces_are_counted() -> None:
-    space = {"parts": [{"shape": [2, 3]}, {"parts": [{"shape": []}, {"shape": [1]}]}]}
-    assert size(space) == 8
-    made = flat(space, (np.arange(6).reshape(2, 3), (7, [8])))
-    assert made.tolist() == [0, 1, 2, 3, 4, 5, 7, 8]
 
 
 @pytest.mark.parametrize(

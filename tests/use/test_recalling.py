@@ -2,7 +2,6 @@
 
 import json
 import signal
-import sqlite3
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,8 @@ from typing import Any, ClassVar
 import gymnasium
 import numpy as np
 import pytest
-from tests.runs.forging import forge
+from tests.bank import stop_at
+from tests.runs.forging import forge_spec
 
 import resetfree as rf
 from resetfree.players import discover
@@ -57,14 +57,6 @@ def test_the_environment_is_not_touched(tmp_path: Path, monkeypatch: pytest.Monk
     assert rf.load(file).policy.predict(0)[0] in range(4)
 
 
-def test_a_registered_problem_is_made_again(tmp_path: Path) -> None:
-    run = rf.learn("chain-linear-v0" if "chain-linear-v0" in rf.problems() else "grid-v0", "linear-ucb",
-                   episodes=20, path=tmp_path / "a.rfrun")  # fmt: skip
-    again = rf.load(tmp_path / "a.rfrun")
-    assert again.problem is not None
-    assert np.array_equal(rows(again.policy), rows(run.policy))
-
-
 def test_a_run_without_a_file_has_its_policy_too() -> None:
     run = rf.learn("grid-v0", episodes=30, seed=2)
     last = run.learned
@@ -80,12 +72,8 @@ def test_a_run_without_a_file_has_its_policy_too() -> None:
 def test_an_interrupted_run_gives_what_was_learned_up_to_its_checkpoint(tmp_path: Path) -> None:
     file, whole = tmp_path / "a.rfrun", rf.learn("grid-v0", episodes=40, seed=5)
 
-    def stop(game: Any, this: Any) -> None:
-        if this.k == 17:
-            signal.raise_signal(signal.SIGINT)
-
     with pytest.raises(rf.Stopped) as stopped:
-        rf.learn("grid-v0", episodes=40, seed=5, path=file, progress=stop)
+        rf.learn("grid-v0", episodes=40, seed=5, path=file, progress=stop_at(17))
     found = rf.load(file).policy
     assert found.about["episodes"] == 17
     assert np.array_equal(rows(found), rows(stopped.value.run.policy))
@@ -212,16 +200,6 @@ def test_numbered_observations_are_told_apart_as_in_the_run(walk: Any, tmp_path:
 # Files that somebody else wrote.
 
 
-def spoil(file: Path, change: Any) -> None:
-    def edit(connection: sqlite3.Connection) -> None:
-        (text,) = connection.execute("SELECT json FROM spec").fetchone()
-        spec = json.loads(text)
-        change(spec)
-        connection.execute("UPDATE spec SET json = ?", (json.dumps(spec),))
-
-    forge(file, edit)
-
-
 SPOILS = {
     "no blueprint": lambda spec: spec.pop("blueprint"),
     "no object": lambda spec: spec.update(blueprint=[1]),
@@ -248,7 +226,7 @@ SPOILS = {
 def test_a_spoiled_file_is_refused_in_one_sentence(how: str, tmp_path: Path) -> None:
     file = tmp_path / "lake.rfrun"
     rf.learn(LAKE, "ucbvi", episodes=5, path=file, settings={"problem": LAKE_OPTIONS})
-    spoil(file, SPOILS[how])
+    forge_spec(file, SPOILS[how])
     with pytest.raises(rf.RunError) as refused:
         _ = rf.load(file).policy
     assert "\n" not in str(refused.value)
@@ -264,7 +242,8 @@ def test_no_code_is_run_because_a_file_names_it(walk: Any, tmp_path: Path, monke
     assert rf.load(file).policy.predict([0.5])[0] in (1, 2)
     for function in ("stranger:f", "os:system"):
         settings = {"function": function, "bound": "inf", "batched": False, "non_negative": False}
-        spoil(file, lambda spec, s=settings: spec["blueprint"].update(features={"name": "user", "settings": s}))
+        user = {"name": "user", "settings": settings}
+        forge_spec(file, lambda spec, user=user: spec["blueprint"].update(features=user))  # type: ignore[misc]
         with pytest.raises(rf.RunError, match="no code is run because a file names it"):
             _ = rf.load(file).policy
     assert "stranger" not in sys.modules

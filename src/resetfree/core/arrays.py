@@ -1,6 +1,5 @@
-"""Array types (float64, Booleans, int64, of any shape), arrays that grow, and floats as fractions."""
+"""Array types (float64, Booleans, int64, of any shape), and arrays that grow."""
 
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -23,23 +22,3 @@ def longer(array: NDArray[Any], least: int, fill: int | None = None) -> NDArray[
     if fill is not None:
         grown[len(array) :] = fill
     return grown
-
-
-def simplest_fraction(x: float) -> Fraction:
-    """The first convergent of x that rounds to x.
-
-    If x is the float nearest to a/b with b < 2**26, this is a/b: |x - a/b| < 1/(2 b^2), so a/b is a convergent
-    (Legendre), and no fraction with a smaller denominator rounds to the same float.
-
-    >>> simplest_fraction(0.1), simplest_fraction(1 / 3), simplest_fraction(0.75)
-    (Fraction(1, 10), Fraction(1, 3), Fraction(3, 4))
-    """
-    exact = rest = Fraction(x)
-    p0, q0, p1, q1 = 0, 1, 1, 0
-    while True:
-        whole = rest.numerator // rest.denominator
-        p0, q0, p1, q1 = p1, q1, whole * p1 + p0, whole * q1 + q0
-        found = Fraction(p1, q1)
-        if found == exact or float(found) == x:
-            return found
-        rest = 1 / (rest - whole)

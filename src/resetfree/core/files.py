@@ -207,3 +207,14 @@ def check_journal(path: Path) -> None:
         f"Beside the run file '{path}' lies '{journal.name}', in which another program keeps changes that it did not "
         "finish. Let that program open the run file, or move the journal away."
     )
+
+
+def flush_folder(folder: Path) -> None:
+    """Write the names in a folder to the disk, where a folder can be opened: a power cut then takes none back."""
+    if os.name != "posix":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -4,6 +4,7 @@ import math
 
 SMALLEST, LARGEST = 1e-4, 1e15  # between them, numbers are written out
 DIGITS, PLACES = 3, 6  # significant digits; most behind the point
+SOME = 0.9  # of a run: what happened later is recent
 
 
 def number(value: float, digits: int = DIGITS) -> str:
@@ -53,6 +54,16 @@ def counted(count: int, what: str) -> str:
     ('1 reset', 'no resets', '12,000 episodes')
     """
     return f"1 {what}" if count == 1 else f"{count:,} {what}s" if count else f"no {what}s"
+
+
+def since(last: int, episodes: int) -> str:
+    """When the last reset was, for the end of a sentence; what has just ended is no "none since".
+
+    >>> since(7, 100), since(98, 100), since(0, 100)
+    ('; none since episode 7', '; the last in episode 98', '')
+    """
+    words = "none since" if last <= SOME * episodes else "the last in"
+    return f"; {words} episode {last:,}" if last else ""
 
 
 def duration(seconds: float) -> str:

@@ -7,33 +7,33 @@ system's to say (`ulimit -r` and `ulimit -e` on Linux), so the functions return 
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import sys
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple
 
 
-class Closes(ABC):
+class Closes(AbstractContextManager[Any], ABC):
     """A context manager that is closed at the end of the block, whatever happens in it."""
 
     @abstractmethod
     def close(self) -> None:
         """Release resources."""
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
 
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 GROUPS = hasattr(os, "killpg") and hasattr(os, "setpgid")
 BLOCKS = hasattr(signal, "pthread_sigmask")
@@ -110,17 +110,6 @@ def is_alive(pid: int) -> bool:
 def owned(about: os.stat_result) -> bool:
     """Whether a file is this user's, where files have owners."""
     return not hasattr(os, "getuid") or about.st_uid == os.getuid()
-
-
-def flush_folder(folder: Path) -> None:
-    """Write the names in a folder to the disk, where a folder can be opened: a power cut then takes none back."""
-    if os.name != "posix":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 class Activity(NamedTuple):
@@ -235,3 +224,55 @@ def _niced(nice: int) -> bool:
     except (AttributeError, OSError):  # a system without them, or not permitted
         return False
     return True
+
+
+class Child:
+    """A child process that calls `target(pipe, *args)`, and our end of the pipe."""
+
+    def __init__(self, target: Callable[..., object], *args: Any) -> None:
+        context = multiprocessing.get_context("spawn")  # no copy of this process's locks and threads
+        with undisturbed(), _one_thread_each():
+            self.pipe, theirs = context.Pipe()
+            self.process = context.Process(target=_run_child, args=(target, theirs, *args))
+            self.process.start()
+            theirs.close()
+
+    def kill(self) -> None:
+        """Kill it and the processes that it started."""
+        assert self.process.pid is not None
+        kill_group(self.process.pid)
+        self.process.kill()
+        self.process.join()
+        self.pipe.close()
+
+
+def _run_child(target: Callable[..., object], pipe: Connection, *args: Any) -> None:
+    """The entry point of a new process."""
+    lead_group()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent
+    unblock()
+    threading.Thread(target=_follow_parent, daemon=True).start()
+    target(pipe, *args)
+
+
+def _follow_parent() -> None:
+    """End when the parent was killed."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        end_at_once()
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Give new processes one thread each, since there are as many of them as cores."""
+    before = {name: os.environ.get(name) for name in THREADS}
+    os.environ.update(dict.fromkeys(THREADS, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

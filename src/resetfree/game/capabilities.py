@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from resetfree.core.arrays import Bools, Floats
 from resetfree.core.errors import InvalidInput, NotCertifiable
+from resetfree.game.contract import MultiplierFunctions
 from resetfree.problems.contract import LIST_THEM, Episode, Problem, State
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.knowledge import Factors
@@ -54,6 +55,22 @@ class Suits(Protocol):
 
         bound_known: whether a bound B on the multipliers is given or can be computed by an oracle.
         """
+
+
+def offer_of(player: Any, problem: Problem, *, bound_known: bool) -> Suited | None:
+    """How well a class of players suits a problem; None if it does not, or is not for `auto`.
+
+    Only players whose `suited_states` have the problem's `states_kind` are considered: no others are read.
+    """
+    suited = getattr(player, "suited_states", None)
+    if not isinstance(player, Suits) or (suited is not None and problem.states_kind not in suited):
+        return None
+    return player.suits(problem, bound_known=bound_known)
+
+
+def always(offer: Suited) -> Any:
+    """The method `suits` of a player whose offer is the same for all problems with its `suited_states`."""
+    return classmethod(lambda cls, problem, *, bound_known: offer)
 
 
 @runtime_checkable
@@ -272,23 +289,6 @@ class Comparator:
         return hypot(*np.ravel(self.u))  # finite where the squares are not
 
 
-class MultiplierFunctions(Protocol):
-    """The functions lambda(s) = <xi(s), theta> with theta in a set U: what comparators need of them."""
-
-    @property
-    def largest_xi(self) -> float:
-        """The largest norm |xi(s)|, G."""
-
-    def zero(self) -> Any:
-        """The parameter 0."""
-
-    def at(self, theta: Any, s1: State) -> float:
-        """clip(<xi(s1), theta>, 0, B)."""
-
-    def moved(self, theta: Any, s1: State, step: float) -> Any:
-        """P_U(theta + step xi(s1))."""
-
-
 @runtime_checkable
 class ChoosesFunction(Protocol):
     """A dual player that chooses among functions of the start; any other has one multiplier for all starts."""
@@ -428,8 +428,7 @@ def choose(problem: Problem, players: Mapping[str, Any], *, bound_known: bool, b
     >>> choose(rf.make("grid-v0").problem(), discover("primal"), bound_known=True).feedback
     'realised'
     """
-    ranked = {name: player for name, player in players.items() if isinstance(player, Suits)}
-    answers = {name: player.suits(problem, bound_known=bound_known) for name, player in ranked.items()}
+    answers = {name: offer_of(player, problem, bound_known=bound_known) for name, player in players.items()}
     offers = {name: offer for name, offer in answers.items() if offer is not None}
     if not offers:
         states = "no vectors" if problem.low is None else "vectors with dynamics that change with the step"

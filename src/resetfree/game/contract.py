@@ -95,6 +95,7 @@ class PrimalPlayer(Player, Generic[P]):
 
     action_spaces: ClassVar[tuple[type, ...]] = (Choices,)  # what its policies can play; add `Box` for vectors
     prediction: ClassVar[Prediction] = "expected"  # how its v_c is meant
+    suited_states: ClassVar[tuple[str, ...] | None] = None  # kinds of states that `suits` is for, see `offer_of`
 
     @abstractmethod
     def init(self, problem: Problem, episodes: int, seed: int) -> P:
@@ -231,3 +232,20 @@ def _leaves(value: Any) -> Iterator[Any]:
             yield from _leaves(one)
     elif isinstance(value, np.ndarray | np.generic | int | float):
         yield np.asarray(value)
+
+
+class MultiplierFunctions(Protocol):
+    """The functions lambda(s) = <xi(s), theta> with theta in a set U: what comparators need of them."""
+
+    @property
+    def largest_xi(self) -> float:
+        """The largest norm |xi(s)|, G."""
+
+    def zero(self) -> Any:
+        """The parameter 0."""
+
+    def at(self, theta: Any, s1: State) -> float:
+        """clip(<xi(s1), theta>, 0, B)."""
+
+    def moved(self, theta: Any, s1: State, step: float) -> Any:
+        """P_U(theta + step xi(s1))."""

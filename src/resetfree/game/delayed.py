@@ -39,6 +39,7 @@ __all__ = [
     "play_delayed",
 ]
 
+STARTS = ("fell", "life", "ahead")  # what is kept of a `DelayedGame` besides the plans
 P = TypeVar("P")
 D = TypeVar("D")
 
@@ -204,6 +205,11 @@ class DelayedGame(Game):
         if self.k in self.plans:
             return
         self.plans[self.k] = HeldPlan.of(self.k, *make_plan(primal, dual, self, start))
+
+    def saved(self) -> bytes:
+        """The plans that later rounds may rest on, and the starts that they are made for."""
+        plans = [np.frombuffer(held.data, dtype=np.uint8) for held in self.plans.values()]
+        return encode({**{name: getattr(self, name) for name in STARTS}, "plans": plans})
 
     def drop_before(self, j: int) -> None:
         """Forget the plans that no later round can rest on."""

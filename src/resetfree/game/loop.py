@@ -1,7 +1,8 @@
-"""The two-player game of the reduction, on one screen: read this first.
+"""The two-player game of the paper, on one screen: read this first.
 
-In episode k the dual player chooses a multiplier for the start s_1^k, the primal player a policy for both, the policy
-is rolled out, and both players learn from the same record.
+Each round k is one episode. The dual player chooses the multiplier lam, the price of a reset, for the start s_1^k; the
+primal player chooses a policy that trades reward against lam times the probability of a reset; the policy is rolled
+out; and both players learn from the same `Round`. The next episode starts where this one ended, or after a reset.
 """
 
 from collections.abc import Callable, Iterator
@@ -44,7 +45,11 @@ class Game:
     rng: np.random.Generator  # the only source of randomness
     why: str = "start"  # the reason for that reset: see `Problem.perform_reset`
     pauses: Pauses = field(default_factory=Pauses)
-    stuck: str = ""  # since when the run is stuck, and where; "" while it does not
+    stuck: str = ""  # since when the run is stuck, and where; "" while it is not
+
+    def saved(self) -> bytes:
+        """What a checkpoint must hold besides the players: nothing, where every plan is new."""
+        return b""
 
 
 def begin(problem: Problem, primal: PrimalPlayer[P], dual: DualPlayer[D], *, episodes: int, seed: int) -> Game:
@@ -57,7 +62,10 @@ def begin(problem: Problem, primal: PrimalPlayer[P], dual: DualPlayer[D], *, epi
 
 
 def reset_if_due(problem: Problem, game: Game, operator: Operator | None = None) -> None:
-    """Have a reset performed if the next episode needs one; `operator` None is the problem's own."""
+    """Have a reset performed if the next episode needs one.
+
+    operator: who performs it; None for the problem's own.
+    """
     if game.s1 is None:
         given, before = () if operator is None else (operator,), game.rng.bit_generator.state
         try:
@@ -68,38 +76,39 @@ def reset_if_due(problem: Problem, game: Game, operator: Operator | None = None)
 
 
 def make_plan(primal: PrimalPlayer[P], dual: DualPlayer[D], game: Game, start: State) -> tuple[float, Plan]:
-    """The multiplier and the plan of the players' present states for an episode from `start`."""
+    """The multiplier, and the primal player's plan for it, of an episode from `start`; neither changes a state."""
     with game.pauses:
         lam = dual.multiplier(game.dual, start, lambda y: primal.plan(game.primal, start, y))
         return lam, primal.plan(game.primal, start, lam)
 
 
 def learn_round(primal: PrimalPlayer[P], dual: DualPlayer[D], game: Game, this: Round) -> None:
-    """Have both players learn from a round: the game is then between two rounds."""
+    """Update both players with a finished round, and move the game to the next start."""
     with game.pauses:
         game.dual, game.primal = dual.update(game.dual, this), primal.update(game.primal, this)
     game.k, game.s1, game.why = this.k, this.episode.next_start, "reset"
 
 
 class Direct:
-    """The schedule of the paper: each round is played with a plan that rests on all rounds before it.
+    """The schedule of the paper: each round is played with a plan that was made from all rounds before it.
 
-    Other schedules change what their game needs: which plan a round is played with, by what clock, and who learns.
+    Other schedules override its methods: plans that are some rounds old (`game.delayed`), several machines
+    (`game.fleet`), or learning in another process (`runs.live.acting`).
     """
 
     def before(self, primal: PrimalPlayer[Any], dual: DualPlayer[Any], game: Game) -> None:
-        """Before the next round, and before the reset that it may need."""
+        """Called before each round, and before the reset that it may need."""
 
     def plan(self, primal: PrimalPlayer[Any], dual: DualPlayer[Any], game: Game) -> tuple[int, float, Plan] | None:
-        """The newest round that the plan of the next one rests on, its multiplier, and the plan; None ends the game."""
+        """The next round's plan: (newest round that it was made from, multiplier, plan); None ends the game."""
         return (-1, *make_plan(primal, dual, game, game.s1))
 
     def episode(self, problem: Problem, policy: Any, game: Game) -> Episode:
-        """Roll the policy out."""
+        """Play one episode with the policy."""
         return problem.rollout(policy, game.s1, game.rng.random(problem.n_uniforms))
 
     def learn(self, primal: PrimalPlayer[Any], dual: DualPlayer[Any], game: Game, this: Round) -> None:
-        """Have the players learn from the round: the game is then between two rounds."""
+        """Update the players with the finished round."""
         learn_round(primal, dual, game, this)
 
 
@@ -117,13 +126,15 @@ def play(
     oracle: Callable[[Any, State], tuple[float, float] | None] | None = None,
     schedule: Direct = DIRECT,
 ) -> Iterator[Round]:
-    """Play until `episodes` rounds are played; `game` is updated before each round is yielded.
+    """Play rounds one by one until `episodes` are played; `game` is up to date when a round is yielded.
 
     Paper: two-player game.
 
-    oracle: (policy, s1) -> exact V_r and V_c, or None for a policy without them, if the model is known.
-    schedule: which plan each round is played with: `Direct`, with a delay (`game.delayed`), or in real time
-      (`runs.live.acting`).
+    game: the state to go on from, made by `begin` or restored from a checkpoint; it is changed in place.
+    episodes: the number of the last round.
+    feedback: which cost signal the dual player gets, a key of `FEEDBACK`.
+    oracle: (policy, s1) -> exact V_r and V_c, if the model is known; None for a policy that it cannot evaluate.
+    schedule: which plan each round is played with, and who learns; see `Direct`.
     """
     signal = FEEDBACK[feedback]
     while game.k < episodes:

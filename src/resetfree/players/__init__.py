@@ -126,6 +126,18 @@ def make_player(role: Role, player: Any, options: Mapping[str, Any] | None = Non
 # What players require of a problem, of a run and of each other.
 
 
+NO_PENALTY = Partner("constant-penalty", "realised", {"C": 0.0})
+
+
+class NeedsNoPenalty:
+    """A primal player that avoids resets by itself: its partner charges nothing for one."""
+
+    @classmethod
+    def partner(cls) -> Partner:
+        """No penalty."""
+        return NO_PENALTY
+
+
 class TakesEpisodes:
     """A primal player whose `update` uses the episode alone, and for which an episode of any policy is as good."""
 

@@ -299,3 +299,8 @@ def with_controller(player: PrimalPlayer[Any], function: Function | None, explor
 def under_controller(player: Any, explore: int | None) -> Any:
     """The player of a run file, whose controller is not known here; itself for a run without one (`explore` None)."""
     return player if explore is None else Controlled(player, None, explore)
+
+
+def learner_of(player: Any) -> Any:
+    """The player that learns beside a controller; any other player itself."""
+    return player.inner if isinstance(player, Controlled) else player

@@ -1,4 +1,7 @@
-"""The reset-free problem of the paper's Section 3: what a learner sees of it, its policies and its episodes.
+"""The interface of a problem: what a learner sees (`Problem`), how it acts (`Policy`), and what it gets (`Episode`).
+
+This is the reset-free problem of the paper's Section 3. A problem plays whole episodes (`rollout`); one that is played
+step by step implements `stepping.SteppedProblem` in place of that.
 
 Legend: S states, A actions, H actions per episode, s_1 its start, tau the step at which a reset state is entered.
 Readings of the episode's end (docs/readings.md, A4):
@@ -191,7 +194,7 @@ class Note:
 
 
 class Recorded(NamedTuple):
-    """A step that was recorded elsewhere, as a problem sees it."""
+    """A step of recorded data, with the state that this problem makes of its observation."""
 
     state: State
     reward: float  # before it is scaled
@@ -208,7 +211,9 @@ class Description:
 
 
 class Problem(ABC):
-    """A problem as a learner sees it: sizes, features and episodes, without transitions, rewards and reset states.
+    """A problem as a learner sees it: sizes, features and episodes.
+
+    Transition probabilities, the reward function and the reset states are hidden; oracles find a model in `_model`.
 
     Paper: episodic reset-free RL.
     """
@@ -244,6 +249,18 @@ class Problem(ABC):
     never_resets: bool = False  # whether it is stated that nothing that can happen is a reset
 
     @property
+    def states_kind(self) -> str:
+        """The kind of its states: finitely many (counted, changing, features), numbers (vectors), or neither.
+
+        counted: dynamics that are the same at all steps, and one task; changing: others; features: of pairs are given.
+        """
+        if self.n_states is None:
+            return "neither" if self.low is None else "vectors"
+        if self.phi is not None or self.actions.n is None:
+            return "neither" if self.phi is None else "features"
+        return "counted" if self.stationary and self.n_contexts == 1 else "changing"
+
+    @property
     def guidance(self) -> Guidance | None:
         """Goals, starts and demonstrations, if the task states them."""
         return None
@@ -259,11 +276,11 @@ class Problem(ABC):
         return False
 
     def remember(self, n: int, episodes: Sequence[Episode] = ()) -> list[Episode]:
-        """Have states be the last n observations, where `may_remember`; the episodes so far in that form."""
+        """Make the state the last n observations, where `may_remember`; returns the episodes so far in that form."""
         raise InvalidInput(f"The states of '{self.name}' cannot become a history of {n} observations.")
 
     def review(self, episodes: Sequence[Episode]) -> None:  # noqa: B027
-        """Look at episodes for what a history would show; most problems need none."""
+        """Check episodes for signs that the state should be a history of observations; most problems ignore it."""
 
     @cached_property
     def actions(self) -> ActionSpace:

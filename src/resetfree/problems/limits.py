@@ -18,6 +18,7 @@ import numpy as np
 from resetfree.core.arguments import is_function, shown
 from resetfree.core.arrays import Bools, Floats
 from resetfree.core.errors import InvalidInput, imported, one_line
+from resetfree.core.settings import expect
 from resetfree.problems.action_spaces import Box
 from resetfree.problems.features.scaling import Scaling
 
@@ -209,10 +210,7 @@ class ActionLimits:
             if not (low < high).all():
                 raise InvalidInput(f"{what}, within {actions}. Got {shown(limits)} instead.")
         pairs = dict.fromkeys(range(actions.size), rates) if isinstance(rates, int | float) else rates or {}
-        if not isinstance(pairs, Mapping):
-            raise InvalidInput(
-                f"The 'action_rates' of '{problem}' must be {{action: change}}. Got {shown(rates)} instead."
-            )
+        expect(isinstance(pairs, Mapping), f"'action_rates' of '{problem}'", "be {action: change}", rates)
         for name, most in pairs.items():
             must = f"The 'action_rates' of '{problem}' must be {{action: the most that it may change in a step}}."
             rate[_place(name, names, must)] = _positive(most, f"{must} Got {shown(most)} for {name!r} instead.")

@@ -168,8 +168,7 @@ def parse_options(pairs: Sequence[str]) -> dict[str, Any]:
     result = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
-        if not key or not equals:
-            raise InvalidInput(f"The '--set' must be KEY=VALUE. Got '{pair}' instead.")
+        expect(key and equals, "'--set'", "be KEY=VALUE", got=f"'{pair}'")
         result[key] = _value(text)
     return result
 
@@ -206,11 +205,18 @@ def option_names(problem: str) -> list[str] | None:
     """
     problem = full_name(problem)
     if ":" not in problem:
-        return list(dict.fromkeys([*PROBLEMS.find(problem).options, HELP]))
+        return list(dict.fromkeys([*_registered(problem).options, HELP]))
     if in_family(problem):
         return None
     takes = _parameters(_factory(problem))
     return None if takes is None else [*takes, *(name for name in NAMES if name not in takes)]
+
+
+def _registered(problem: str) -> Any:
+    """What is registered under this name; an environment of a similar name is suggested too."""
+    if not PROBLEMS.knows(problem) and (near := near_id(problem)):
+        raise UnknownName("problem", problem, [*PROBLEMS.own, *near])
+    return PROBLEMS.find(problem)
 
 
 def resolve(problem: str, options: dict[str, Any]) -> Any:
@@ -225,8 +231,7 @@ def resolve(problem: str, options: dict[str, Any]) -> Any:
     """
     problem = full_name(problem)
     if ":" not in problem:
-        if not PROBLEMS.knows(problem) and (near := near_id(problem)):
-            raise UnknownName("problem", problem, [*PROBLEMS.own, *near])
+        _registered(problem)
         return make(problem, **options)
     if problem.startswith(GYM):
         return from_options(problem, options)

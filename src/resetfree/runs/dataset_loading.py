@@ -44,8 +44,7 @@ def gather(data: Any, problem: Problem, *more: Run, demonstrations: Any = None) 
     """
     first = _sources(demonstrations, "demonstrations")
     sources = [*first, *_sources(data), *more]
-    if not sources:
-        raise InvalidInput(f"The 'data' of learn must be {SOURCE}, or a list of those. Got an empty list instead.")
+    expect(sources, "'data' of learn", f"be {SOURCE}, or a list of those", got="an empty list")
     parts = [[one for source in some for one in _episodes(source, problem)] for some in (first, sources[len(first) :])]
     found = [one for part in parts for one in part]
     if sum(len(one.actions) for one in found) > MOST_STEPS:

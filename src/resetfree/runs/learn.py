@@ -1,12 +1,13 @@
-"""`learn`: play the game, keep every round, and resume after any interruption with the same result, bit for bit.
+"""`learn`, `learn_fleet` and `load`: how a run begins, on one machine or several, and how one is resumed or read.
 
-All randomness comes from one seed. Every round is committed before a reset is requested, and at the latest after
-`checkpoint_every` seconds, together with a checkpoint: the state of the game between two rounds. Resuming restores the
-newest checkpoint, and replays the rounds since to the players.
+A resumed run has the same result as one that was never interrupted, bit for bit. All randomness comes from one seed.
+Every round is committed before a reset is requested, and at the latest after `checkpoint_every` seconds, together with
+a checkpoint: the state of the game between two rounds. Resuming restores the newest checkpoint, and replays the rounds
+since to the players.
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -14,10 +15,12 @@ from typing import Any, Unpack
 
 from resetfree.core import arguments
 from resetfree.core.arguments import whole
-from resetfree.core.errors import RunError
+from resetfree.core.errors import InvalidInput, RunError
 from resetfree.game.contract import MOST_EPISODES, DualPlayer, PrimalPlayer
 from resetfree.players import current_settings
+from resetfree.players.controlled import learner_of
 from resetfree.problems.blueprint import describe, model_from
+from resetfree.problems.operators import Operator
 from resetfree.problems.registry import PROBLEMS, World, find_world
 from resetfree.runs.dataset_loading import taught_again, taught_anew
 from resetfree.runs.file.ledger import Ledger, read, read_spec_of
@@ -32,18 +35,17 @@ from resetfree.runs.request import Options, Progress, RunRequest, What, signatur
 from resetfree.runs.result import Run
 from resetfree.runs.resuming import (
     check_more,
-    checkpoint_of,
     extension_note,
     nonsense_refused,
     replay_since,
     restore,
-    start_type,
 )
 from resetfree.runs.session import OpenRun
 from resetfree.runs.setup import Setup, as_timed, prepare, rounds_of
 from resetfree.runs.stuck import WHEN_STUCK, Watch, requested_after
 
-__all__ = ["Progress", "Stopped", "fulfil", "learn", "load"]
+__all__ = ["Progress", "Stopped", "fulfil", "learn", "learn_fleet", "load"]
+SINGLE = ("delay", "rate", "controller", "ask", "operator")  # options that are for one machine
 
 
 def learn(
@@ -109,14 +111,65 @@ def learn(
     >>> len(run), int(run.realised_resets[-1]), round(float(run.resets[-1]))
     (50, 3, 3)
     """
-    request = RunRequest.of(problem, {"primal": primal, "dual": dual, **options})
-    if request.where.resume and "seed" not in options and request.where.path is not None:
-        request = request.changed("what", seed=read_spec_of(request.where.path)["seed"])
+    request = _requested(problem, {"primal": primal, "dual": dual, **options})
     with request.world() as world:  # closed when the run ends, if it was made here
         return fulfil(request, world)
 
 
 learn.__signature__ = signature_of(learn)  # type: ignore[attr-defined]
+
+
+def learn_fleet(
+    machines: Any,
+    primal: str | PrimalPlayer[Any] = "auto",
+    dual: str | DualPlayer[Any] = "auto",
+    *,
+    n: int | None = None,
+    operators: int | Sequence[Operator] = 1,
+    reset_time: float = 0.0,
+    risk: float = 1.0,
+    where: str = "auto",
+    **options: Unpack[Options],
+) -> Run:
+    """Learn on several machines of one kind at the same time: each reset teaches all.
+
+    machines: a list with a problem, an environment or an id for each machine; or one id, for `n` machines (16).
+    episodes: of all machines together; other options as of `learn`.
+    operators: how many operators there are: a machine that needs a reset waits until one is free, who then goes to the
+      machine that earned the most. Or a list of people (`OperatorReset`), who are waited for in real time.
+    reset_time: steps that a reset takes.
+    risk: how many falls may be expected of all episodes under way that try something new. With a smaller number they
+      stand longer and fall less; with 1e9 they never stand because of others.
+    where: "here", one after the other in this process (finite problems); "threads" (environments that are given as
+      objects, and with people); "processes" (what is given by name); "ray" or ray:ADDRESS, on a Ray cluster.
+
+    Rounds are in one run file, in the order in which their episodes were over; `run.columns` has the machine of each,
+    when it began and ended, and how long the machine had waited (docs/fleet.md).
+
+    >>> import resetfree as rf
+    >>> run = rf.learn_fleet(["grid-v0"] * 4, episodes=200, operators=2, reset_time=10)
+    >>> sorted(set(run.columns["machine"].tolist())), len(run)
+    ([1, 2, 3, 4], 200)
+    """
+    given: dict[str, Any] = dict(options)
+    for name in SINGLE:
+        if given.get(name) not in (None, "never"):
+            raise InvalidInput(f"The '{name}' of learn is for one machine. Leave it out of learn_fleet.")
+    several = isinstance(machines, Sequence) and not isinstance(machines, str)
+    first = next(iter(machines), None) if several else machines
+    request = _requested(first, {"primal": primal, "dual": dual, **options})
+    how = {"operators": operators, "reset_time": reset_time, "risk": risk, "where": where}
+    world, plan = FleetPlan.of(machines, n, dict(request.what.options), **how)
+    with world:
+        return fulfil(request, world, plan)
+
+
+def _requested(problem: Any, options: Mapping[str, Any]) -> RunRequest:
+    """The request that arguments make; a run that is resumed without a `seed` has its own."""
+    request = RunRequest.of(problem, options)
+    if request.where.resume and "seed" not in options and request.where.path is not None:
+        request = request.changed("what", seed=read_spec_of(request.where.path)["seed"])
+    return request
 
 
 def fulfil(request: RunRequest, world: World, fleet: FleetPlan | None = None) -> Run:
@@ -193,15 +246,15 @@ def _create(
         rows = known.rows()
         setup.spec["data"] = {**known.about(rows), **({"simulator": True} if on_simulator else {})}
     setup.spec.update({"ask": WHEN_STUCK} if request.around.ask == WHEN_STUCK else {})
-    checkpoint_of(setup.game, 0.0)  # what cannot be saved is refused before the first round
-    starts, overwrite = start_type(setup), request.where.overwrite
+    setup.checkpoint(0.0)  # what cannot be saved is refused before the first round
+    starts, overwrite = setup.start_type, request.where.overwrite
     ledger = Ledger.create(file, setup.spec, starts=starts, overwrite=overwrite, data=rows)
     schedule = None if fleet is None else fleet.schedule(setup, ledger.episodes, 0.0)
     return OpenRun(setup, ledger, before=0.0, given=known, watch=Watch.of(setup.world.problem), schedule=schedule)
 
 
 def _as_it_became(world: World, file: Path) -> World:
-    """The world of a file whose states became a history by themselves."""
+    """The problem of a file with the history of observations as its state, where the run had switched to one."""
     n = read_spec_of(file)["problem_options"].get("history")
     if type(n) is not int or "history" in world.options or not world.problem.may_remember:
         return world
@@ -210,7 +263,10 @@ def _as_it_became(world: World, file: Path) -> World:
 
 
 def _with_first(request: RunRequest, opened: OpenRun) -> OpenRun:
-    """With the rounds so far, where the state may still become a history: only of a run that learns from them alone."""
+    """The run with its rounds in memory, if its state may still become a history of observations.
+
+    That is so only for runs that learn from their own rounds alone: played directly, without data or a controller.
+    """
     problem, ledger = opened.setup.world.problem, opened.ledger
     alone = request.when.rate is request.when.delay is None and not request.from_what
     if not (alone and opened.schedule is request.who.controller is None and problem.may_remember):
@@ -221,7 +277,7 @@ def _with_first(request: RunRequest, opened: OpenRun) -> OpenRun:
 
 
 def _widened(request: RunRequest, opened: OpenRun, run: Run) -> OpenRun:
-    """The run again, with a history of observations as the state: fresh players learn from the rounds so far."""
+    """The run restarted with a history of observations as its state: fresh players learn from the rounds so far."""
     world, problem, first = opened.setup.world, opened.setup.world.problem, opened.first or []
     n = problem.advised_history
     episodes = problem.remember(n, [one.episode for one in first])
@@ -231,7 +287,7 @@ def _widened(request: RunRequest, opened: OpenRun, run: Run) -> OpenRun:
     again = _create(request, _prepared(request, extended, None), run.path)
     setup, ledger = again.setup, again.ledger
     rounds = [RecordedRound(one.k, new.start, new) for one, new in zip(first, episodes, strict=True)]
-    replayed, as_text = ReplayedProblem(problem, rounds), start_type(setup) == "TEXT"
+    replayed, as_text = ReplayedProblem(problem, rounds), setup.start_type == "TEXT"
     for this in rounds_of(setup, problem=replayed, episodes=len(rounds)):
         row, episode = columns_of(this), this.episode
         ledger.append(plain_row(row, as_text), episode)
@@ -241,10 +297,9 @@ def _widened(request: RunRequest, opened: OpenRun, run: Run) -> OpenRun:
     return dataclasses.replace(again, before=run.seconds)
 
 
-def _today(spec: dict[str, Any], setup: Setup) -> dict[str, Any]:
-    """The spec of a file, the settings of its players under the names of today; those that are new have defaults."""
-    primal = getattr(setup.primal, "inner", setup.primal)  # beside a controller, the learner
-    players = {"primal": primal, "dual": setup.dual}
+def _with_present_names(spec: dict[str, Any], setup: Setup) -> dict[str, Any]:
+    """The spec of a file with the settings of its players under their present names; new settings have defaults."""
+    players = {"primal": learner_of(setup.primal), "dual": setup.dual}
     named = {
         role: {**_defaults(player), **current_settings(player, spec[role]["settings"])}
         for role, player in players.items()
@@ -271,7 +326,11 @@ def _reopen(
     try:
         wanted = ledger.episodes if episodes is None else whole(episodes, "'episodes' of a run", 1, MOST_EPISODES)
         setup = _prepared(request, world, timing, spec)
-        different, ask, asks = difference(_today(spec, setup), setup.spec), request.around.ask, spec.get("ask", "never")
+        different, ask, asks = (
+            difference(_with_present_names(spec, setup), setup.spec),
+            request.around.ask,
+            spec.get("ask", "never"),
+        )
         if different or ask not in (None, asks):
             raise RunError(f"The run file '{file}' {different or f'was made with ask={asks!r}, not {ask!r}'}.")
         setup = dataclasses.replace(setup, spec=spec)
@@ -305,7 +364,7 @@ def _go_on(opened: OpenRun, file: Path, *, at_rate: bool) -> Checkpoint:
     if "after_goal" not in ledger.spec and problem.units is None:
         problem.units = (0.0, 1.0)  # a run from before they were learned
     if at_rate:  # its learner replays them
-        checkpoint = checkpoint or checkpoint_of(game, opened.before)
+        checkpoint = checkpoint or setup.checkpoint(opened.before)
         restore(problem, game, None, saved, ledger)
         go_on(setup, ledger)
     else:
@@ -317,7 +376,7 @@ def _go_on(opened: OpenRun, file: Path, *, at_rate: bool) -> Checkpoint:
         elif not at_rate:
             replay_since(setup, ledger, requested_after(contents.interventions) if problem.persistent else ())
         watch.replay(contents.columns, contents.interventions)
-    return checkpoint if at_rate and checkpoint is not None else checkpoint_of(game, opened.before)
+    return checkpoint if at_rate and checkpoint is not None else setup.checkpoint(opened.before)
 
 
 def load(

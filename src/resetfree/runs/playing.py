@@ -23,7 +23,7 @@ from resetfree.runs.live.acting import RealTime, act
 from resetfree.runs.recall import TrainedPlayer
 from resetfree.runs.request import RunRequest
 from resetfree.runs.result import MOST_KEPT, Run
-from resetfree.runs.resuming import checkpoint_of, restore, start_type, timing_of
+from resetfree.runs.resuming import restore, timing_of
 from resetfree.runs.session import Callbacks, OpenRun, Session
 from resetfree.runs.setup import Setup, rounds_of
 from resetfree.runs.stuck import STUCK, WHEN_STUCK, note_flat, notice
@@ -82,12 +82,12 @@ class _Playing:
         oracle = evaluator_of(world.mdp, world.problem)
         self._rounds = rounds_of(opened.setup, episodes=opened.ledger.episodes, oracle=oracle, schedule=opened.schedule)
         self._fleet = opened.schedule
-        self._as_text = start_type(opened.setup) == "TEXT"
+        self._as_text = opened.setup.start_type == "TEXT"
         self._asks = opened.setup.spec.get("ask") == WHEN_STUCK
         primal = opened.setup.primal
         self._helps = primal if isinstance(primal, RequestsHelp) and world.problem.persistent else None
         self._changes = None if opened.given is None else watch_for(opened.given.episodes, world.problem)
-        self._names = checkpoint_of(self._game, 0.0).arrays.keys()
+        self._names = self._setup.checkpoint(0.0).arrays.keys()
         # The episodes of a run without a file; None if it has one, or they are too many.
         self.kept: EpisodeBuffer | None = EpisodeBuffer() if opened.ledger.path is None else None
         self._between = True  # whether the game is between two rounds: only then is its state consistent
@@ -183,7 +183,7 @@ class _Playing:
 
     def save(self, *, everything: bool) -> None:
         """Commit all rounds and the problem's own state, with a checkpoint if `everything`."""
-        checkpoint = checkpoint_of(self._game, time.monotonic() - self._began) if everything else None
+        checkpoint = self._setup.checkpoint(time.monotonic() - self._began) if everything else None
         if checkpoint is not None:
             check_structure(checkpoint.arrays, self._names, self._game.k)
         self._ledger.commit(checkpoint, self._problem.saved())
@@ -198,7 +198,7 @@ class _Playing:
         try:
             whole = (self._between or isinstance(error, EnvironmentFailed)) and ledger.last == game.k
             if whole or problem.persistent or not problem.saved():
-                self.save(everything=whole and checkpoint_of(game, 0.0).arrays.keys() == self._names)
+                self.save(everything=whole and self._setup.checkpoint(0.0).arrays.keys() == self._names)
             else:  # the problem is ahead of the rounds: those since the last commit are played again
                 ledger.abandon()
         except ResetFreeError as failure:

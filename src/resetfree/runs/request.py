@@ -1,7 +1,8 @@
-"""The request of a run, in groups: what Python, the command line, sweeps and the studio build, checked once, here.
+"""The request of a run: one frozen dataclass that Python, the command line, sweeps and the studio all build.
 
-A group checks its own fields when it is made, and the request what concerns several of them. What depends on the
-problem is checked when that is made (`setup`).
+Its fields are the arguments of `learn` in seven groups (`What`, `Who`, `HowLong`, ...). Each group checks its own
+fields when it is made, and `RunRequest` checks combinations of groups. What depends on the problem is checked later,
+when the problem is made: `RunRequest.check_on` and `setup.prepare`.
 """
 
 from __future__ import annotations
@@ -74,30 +75,28 @@ class Options(TypedDict):
 
 @dataclass(frozen=True)
 class What:
-    """What is learned on: a problem, as `find_world` takes it, with its options; and the seed of all chance."""
+    """What is learned on."""
 
-    problem: Any
-    options: Mapping[str, Any] = field(default_factory=dict)
-    seed: int = 0
+    problem: Any  # an id, an environment or a problem, see `registry.find_world`
+    options: Mapping[str, Any] = field(default_factory=dict)  # its own options
+    seed: int = 0  # of all random numbers of the run
 
 
 @dataclass(frozen=True)
 class Who:
-    """The two players by name, by class or themselves, the cost signal of the dual player, and their settings.
+    """Who learns: the two players, the cost signal between them, and their settings.
 
-    controller: who acts first, a function or module:function.
-    explore: resets that the learned policy may cause beside it.
-    unowned: settings by name alone, and the names of the problem's options (None if it takes any): which player has a
-      setting of that name is known once `auto` has chosen.
+    unowned: settings without an owner, as KEY=VALUE on the command line, with the names of the problem's options (None
+      if it takes any). Which player has a setting of that name is known once `auto` has chosen the players.
     """
 
-    primal: str | PrimalPlayer[Any] = "auto"
+    primal: str | PrimalPlayer[Any] = "auto"  # a name, module:Class or a player
     dual: str | DualPlayer[Any] = "auto"
-    feedback: str = "auto"
-    B: float | None = None
-    controller: Any = None
-    explore: int | None = None
-    settings: Settings = field(default_factory=dict)
+    feedback: str = "auto"  # the cost signal of the dual player, see `loop.FEEDBACK`
+    B: float | None = None  # bound on the multipliers; None: the oracle's, if there is one
+    controller: Any = None  # a function, or module:function, that acts first
+    explore: int | None = None  # resets that the learned policy may cause beside a controller
+    settings: Settings = field(default_factory=dict)  # {"primal": {name: value}, "dual": {...}}
     unowned: tuple[Mapping[str, Any], Sequence[str] | None] = ({}, ())
 
     def __post_init__(self) -> None:
@@ -109,11 +108,11 @@ class Who:
 
 @dataclass(frozen=True)
 class HowLong:
-    """The number of episodes, and what may end the run before: limits over all its sessions; None is no limit."""
+    """When the run ends: after its episodes, or at a limit, counted over all its sessions; None is no limit."""
 
-    episodes: int | None = None
-    steps: int | None = None
-    seconds: float | None = None
+    episodes: int | None = None  # None: see `planned`
+    steps: int | None = None  # actions in the environment
+    seconds: float | None = None  # of the clock on the wall
     max_resets: int | None = None
 
     def __post_init__(self) -> None:
@@ -125,11 +124,11 @@ class HowLong:
 
     @property
     def is_limited(self) -> bool:
-        """Whether anything but the number of episodes ends it."""
+        """Whether there is a limit besides the number of episodes."""
         return not self.max_resets is self.steps is self.seconds is None
 
     def planned(self, problem: Problem) -> Any:
-        """The number of episodes: the given one; else 2000, or 200 where states are vectors and no limit is given."""
+        """The number of episodes; if none is given 2000, or 200 where states are vectors and there is no limit."""
         if self.episodes is not None:
             return self.episodes
         return ON_VECTORS if problem.n_states is None and not self.is_limited else EPISODES
@@ -145,7 +144,7 @@ class HowLong:
             )
 
     def spent(self, k: int, resets: int, steps: int, seconds: float) -> Ending | None:
-        """The end of a run that has spent so much by round k, None if it may go on."""
+        """The reason to end the run after round k, None if it goes on; the arguments are totals of all sessions."""
         if self.max_resets is not None and resets >= self.max_resets:
             return Ending(k, "max_resets", f"{resets} of {self.max_resets} allowed resets")
         if self.steps is not None and steps >= self.steps:
@@ -157,12 +156,12 @@ class HowLong:
 
 @dataclass(frozen=True)
 class Where:
-    """The run file, whether it is continued or replaced, and the seconds between two checkpoints in it."""
+    """Where the run is kept."""
 
-    path: Path | None = None
-    resume: bool = False
-    overwrite: bool = False
-    checkpoint_every: float = 2.0
+    path: Path | None = None  # the run file; None keeps it in memory
+    resume: bool = False  # continue the run in that file
+    overwrite: bool = False  # replace a run in that file
+    checkpoint_every: float = 2.0  # seconds
 
     def __post_init__(self) -> None:
         flag(self.resume, "'resume' of learn")
@@ -180,32 +179,33 @@ class Where:
 
 @dataclass(frozen=True)
 class When:
-    """Which plan a round is played with: of all rounds before, with a delay in rounds, or the newest at a rate."""
+    """How old a plan may be: by default each round is played with a plan that was made from all rounds before it."""
 
-    delay: int | None = None
-    rate: float | str | Deadlines | None = None
-    max_staleness: int | None = None
-    learner: str | RayLearner = LOWEST
+    delay: int | None = None  # plans are so many rounds old
+    rate: float | str | Deadlines | None = None  # steps per second in real time: the newest plan that is ready
+    max_staleness: int | None = None  # rounds by which a plan may be old at a rate, before acting waits for it
+    learner: str | RayLearner = LOWEST  # where it learns meanwhile, see `live.learner_location`
 
     def __post_init__(self) -> None:
         if self.rate is not None and self.delay is not None:
             raise InvalidInput("A run is played at a rate or with a delay in rounds. Got both instead.")
         if self.rate is None and self.max_staleness is not None:
             raise InvalidInput("The 'max_staleness' of learn needs a 'rate'. Got none instead.")
-        object.__setattr__(self, "learner", checked_location(self.learner, at_rate=self.rate is not None))
+        if self.learner != LOWEST:
+            object.__setattr__(self, "learner", checked_location(self.learner, at_rate=self.rate is not None))
         if self.delay is not None:
             whole(self.delay, "'delay' of learn", 0, MOST_EPISODES)
 
 
 @dataclass(frozen=True)
 class FromWhat:
-    """What is known before the first round: data, an old run or its file, and a simulator to learn on first."""
+    """What is known before the first round."""
 
-    data: Any = None
-    start_from: str | Path | Run | None = None
-    from_what: str | None = None
-    demonstrations: Any = None
-    simulator: Any = None
+    data: Any = None  # logs, runs, rollouts or datasets, see `dataset_loading`
+    start_from: str | Path | Run | None = None  # an old run
+    from_what: str | None = None  # what is taken from it: "data", "policy" or "both"
+    demonstrations: Any = None  # a few good episodes: data, and a policy to improve on
+    simulator: Any = None  # a problem to learn on first, or a run on one
 
     def __post_init__(self) -> None:
         if self.simulator is not None and self.start_from is not None:
@@ -223,12 +223,12 @@ class FromWhat:
 
 @dataclass(frozen=True)
 class Around:
-    """Whoever watches and helps: an operator for resets, whether to request help, callbacks, and a progress display."""
+    """People and functions around the run: they perform resets, watch it, and can stop it."""
 
-    ask: Literal["never", "when-stuck"] | None = None
-    operator: Operator | None = None
-    callbacks: tuple[Callable[[Any], object], ...] = ()
-    progress: Progress | None = None
+    ask: Literal["never", "when-stuck"] | None = None  # when to request a reset that the task does not need
+    operator: Operator | None = None  # performs resets; None: the problem's own
+    callbacks: tuple[Callable[[Any], object], ...] = ()  # called with the `Session` after every round
+    progress: Progress | None = None  # called with the game and the round after every round
 
     def __post_init__(self) -> None:
         progress = self.progress
@@ -262,7 +262,10 @@ class RunRequest:
 
     @classmethod
     def of(cls, problem: Any, options: Mapping[str, Any]) -> RunRequest:
-        """The request of arguments of `learn`; raises InvalidInput for those that no run can have."""
+        """The request that the arguments of `learn` describe; raises InvalidInput for those that no run can have.
+
+        options: as `Options`; "settings" may have a group "problem", which becomes `What.options`.
+        """
         _refuse_options_of_problem(problem, options)
         check_names(options, OPTIONS, "argument of learn")
         given = {**options, "settings": check_settings(options.get("settings"))}
@@ -283,7 +286,7 @@ class RunRequest:
         return find_world(self.what.problem, self.what.options)
 
     def check_on(self, world: World) -> None:
-        """Refuse what the problem cannot do."""
+        """Raise InvalidInput for what this problem does not support."""
         if self.around.operator is not None:
             _check_operator(world)
         self.how_long.check_reach(world.problem)
@@ -335,7 +338,7 @@ def check_settings(settings: Any) -> dict[str, Mapping[str, Any]]:
 
 
 def _refuse_options_of_problem(problem: Any, options: Mapping[str, Any]) -> None:
-    """Say where an option of the problem goes that was given to `learn`."""
+    """Raise InvalidInput for an option of the problem that was given to `learn`, and say where it belongs."""
     for name in options:
         if name in OPTIONS or name not in ARGUMENTS:
             continue

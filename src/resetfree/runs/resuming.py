@@ -25,9 +25,9 @@ from resetfree.core import state
 from resetfree.core.arrays import Floats
 from resetfree.core.certificate import Certificate
 from resetfree.core.errors import InvalidInput, NotCertifiable, ResetFreeError, RunError
-from resetfree.core.plain_tree import decode, encode
+from resetfree.core.plain_tree import decode
 from resetfree.game.contract import Round, depends_on_length
-from resetfree.game.delayed import DelayedGame, HeldPlan, RecordedDelays, reset_chance
+from resetfree.game.delayed import STARTS, DelayedGame, HeldPlan, RecordedDelays, reset_chance
 from resetfree.game.fleet import FleetGame
 from resetfree.game.loop import Game
 from resetfree.problems.action_spaces import Choices
@@ -39,35 +39,13 @@ from resetfree.runs.data.dataset import read_data, taught
 from resetfree.runs.file import runfile
 from resetfree.runs.file.ledger import Ledger
 from resetfree.runs.file.recorded import COLUMNS, FLEET, TIMING, ReplayedProblem, checked, columns_of
-from resetfree.runs.file.runfile import Checkpoint, encode_start
+from resetfree.runs.file.runfile import Checkpoint
 from resetfree.runs.recall import BROKEN, ROLES
 from resetfree.runs.request import Who
 from resetfree.runs.result import Run
 from resetfree.runs.session import IN_CALLBACK
-from resetfree.runs.setup import Setup, as_timed, least_bound, prepare, rounds_of
+from resetfree.runs.setup import SAVED, Setup, arrays_of, as_timed, least_bound, prepare, rounds_of
 from resetfree.theory.oracle import evaluator_of
-
-SAVED = "timing"  # the name of the plans among the arrays of a checkpoint
-STARTS = ("fell", "life", "ahead")  # what is kept of a `DelayedGame` besides the plans
-
-
-def start_type(setup: Setup) -> str:
-    """The SQL type of the starts of this problem, see `runfile.START_TYPES`."""
-    if setup.world.problem.n_states is not None:
-        return "INTEGER"
-    if setup.game.s1 is None:
-        return "TEXT"
-    if isinstance(setup.game.s1, float | np.floating):
-        return "REAL"
-    encode_start(setup.game.s1)  # raises if it cannot be kept
-    return "TEXT"
-
-
-def checkpoint_of(game: Game, seconds: float) -> Checkpoint:
-    """The state of the game between two rounds, after so many seconds; raises InvalidInput if it cannot be saved."""
-    arrays = state.dump(game.primal, "primal.") | state.dump(game.dual, "dual.") | saved_plans(game)
-    state.check_arrays(arrays)
-    return Checkpoint(game.k, seconds, dict(game.rng.bit_generator.state), game.s1, arrays)
 
 
 def restore(
@@ -132,17 +110,6 @@ def nonsense_refused(setup: Setup, file: Path) -> Iterator[None]:
             f"The run in '{file}' cannot be resumed: its players fail on the numbers in its checkpoint "
             f"({type(error).__name__}: {' '.join(str(error).split())})."
         ) from error
-
-
-def saved_plans(game: Game) -> dict[str, NDArray[Any]]:
-    """The plans that later rounds may rest on, as an array for the checkpoint; none if not timed."""
-    if isinstance(game, FleetGame):
-        return {SAVED: np.frombuffer(game.saved(), dtype=np.uint8)}
-    if not isinstance(game, DelayedGame):
-        return {}
-    plans = [np.frombuffer(held.data, dtype=np.uint8) for held in game.plans.values()]
-    tree = {"fell": game.fell, "life": game.life, "ahead": game.ahead, "plans": plans}
-    return {SAVED: np.frombuffer(encode(tree), dtype=np.uint8)}
 
 
 def restore_plans(problem: Problem, game: Game, k: int, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -374,8 +341,7 @@ def _oracle(run: Run, problem: Problem) -> Any:
 
 def _state(game: Game) -> dict[str, Any]:
     """The entries of a checkpoint of the game as it is now."""
-    arrays = state.dump(game.primal, "primal.") | state.dump(game.dual, "dual.") | saved_plans(game)
-    copies = {name: np.array(array) for name, array in arrays.items()}
+    copies = {name: np.array(array) for name, array in arrays_of(game).items()}
     return {**copies, "random numbers": dict(game.rng.bit_generator.state), "next start": game.s1}
 
 

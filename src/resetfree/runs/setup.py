@@ -6,6 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from resetfree.core import state
 from resetfree.core.arguments import real, shown, whole, words
 from resetfree.core.errors import InvalidInput, NotCertifiable, Notice, ResetFreeError, UnknownName
 from resetfree.game.capabilities import choose
@@ -21,8 +25,11 @@ from resetfree.problems.continuum import continuum_behind
 from resetfree.problems.contract import Note, Problem, State
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.registry import PROBLEMS, World
+from resetfree.runs.file.runfile import Checkpoint, encode_start
 from resetfree.runs.request import GROUPS, Settings, Who
 from resetfree.theory.assumptions import constant_multipliers, dual_class
+
+SAVED = "timing"  # the name of the plans among the arrays of a checkpoint
 
 
 @dataclass(frozen=True)
@@ -34,6 +41,36 @@ class Setup:
     dual: DualPlayer[Any]
     spec: dict[str, Any]
     game: Game
+
+    @property
+    def start_type(self) -> str:
+        """The SQL type of the starts of this problem, see `runfile.START_TYPES`."""
+        if self.world.problem.n_states is not None:
+            return "INTEGER"
+        if isinstance(self.game.s1, float | np.floating):
+            return "REAL"
+        if self.game.s1 is not None:
+            encode_start(self.game.s1)  # raises if it cannot be kept
+        return "TEXT"
+
+    def checkpoint(self, seconds: float) -> Checkpoint:
+        """The state of the game between two rounds; raises InvalidInput if it cannot be saved.
+
+        seconds: how long the run took up to here.
+        """
+        game, arrays = self.game, arrays_of(self.game)
+        state.check_arrays(arrays)
+        return Checkpoint(game.k, seconds, dict(game.rng.bit_generator.state), game.s1, arrays)
+
+
+def arrays_of(game: Game) -> dict[str, NDArray[Any]]:
+    """The arrays of a checkpoint: both players, and the plans that later rounds may rest on, if there are any."""
+    return state.dump(game.primal, "primal.") | state.dump(game.dual, "dual.") | plans_of(game)
+
+
+def plans_of(game: Game) -> dict[str, NDArray[Any]]:
+    """The plans that later rounds may rest on, as an array of a checkpoint; none in a game without delay."""
+    return {SAVED: np.frombuffer(saved, dtype=np.uint8)} if (saved := game.saved()) else {}
 
 
 def prepare(world: World, who: Who, *, episodes: int, seed: int, before: Mapping[str, Any] | None = None) -> Setup:
@@ -256,6 +293,9 @@ def split_settings(
         "problem": options,
         **{role: list(defaults_of(cls)) for role, cls in players.items()},
     }
+    form = players["primal"].counterpart
+    if options is None and form:  # the problem's actions will say which of the two forms plays
+        names["primal"] = [*defaults_of(players["primal"]), *defaults_of(player_class("primal", form))]
     result: dict[str, dict[str, Any]] = {group: {} for group in GROUPS}
     for key, value in given.items():
         group, dot, name = key.partition(".")
@@ -326,10 +366,10 @@ def _bound(
 
 def least_bound(mdp: FiniteMDP | None, problem: Problem) -> float | None:
     """The least B of the oracle, of a finite model or of one on a continuum; None without one, or if it takes long."""
-    behind = continuum_behind(problem)
     if mdp is not None:
         found = dual_class(mdp).detail.get("B")
         return None if found is None else float(found)
+    behind = continuum_behind(problem)
     return None if behind is None else float(constant_multipliers(behind).detail["B"])
 
 

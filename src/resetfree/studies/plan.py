@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeAlias, TypeVar
 
 from resetfree.core.errors import InvalidInput, ResetFreeError
-from resetfree.core.settings import Rule, check, check_names, declarations, record
+from resetfree.core.settings import Rule, check, check_names, declarations, expect, record
 from resetfree.game.loop import FEEDBACK
 from resetfree.players import BASES
 from resetfree.problems import registry
@@ -264,8 +264,7 @@ def _seeds(value: Any, what: str) -> Sequence[int]:
         check(given.first + given.count, Whole, f"last of the {what}")
         return range(given.first, given.first + given.count)
     if isinstance(value, list):
-        if not value:
-            raise InvalidInput(f"The {what} must name at least one seed. Got an empty list instead.")
+        expect(value, what, "name at least one seed", got="an empty list")
         for seed in value:
             check(seed, Seed, what)
         return value

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from resetfree.core.arrays import Floats
 from resetfree.core.certificate import Certificate, over_rounds
 from resetfree.core.errors import InvalidInput
-from resetfree.core.settings import PositiveInt, Probability, Rule, check
+from resetfree.core.settings import PositiveInt, Probability, Rule, check, expect
 from resetfree.problems.finite.backward import exponential_weights
 from resetfree.problems.finite.composed import with_contexts
 from resetfree.problems.finite.mdp import FiniteMDP
@@ -49,8 +49,7 @@ def softmax_gap(q: ArrayLike, alpha: float) -> Certificate:
     True
     """
     rows = np.atleast_2d(np.asarray(q, dtype=np.float64))
-    if not alpha > 0:
-        raise InvalidInput(f"The 'alpha' of softmax_gap must be a positive number. Got {alpha} instead.")
+    expect(alpha > 0, "'alpha' of softmax_gap", "be a positive number", got=f"{alpha}")
     gap = rows.max(axis=1) - (softmax(alpha * rows) * rows).sum(axis=1)
     i = int(np.argmax(gap))
     tolerance = 1e-12 * (1.0 + float(np.abs(rows).max()))
@@ -68,8 +67,7 @@ def softmax_lipschitz(x: ArrayLike, y: ArrayLike) -> Certificate:
     of v from its mean under p, at most max |v|. Proved widths use the constant 1; others may be found with 2.
     """
     a, b = (np.atleast_2d(np.asarray(rows, dtype=np.float64)) for rows in (x, y))
-    if a.shape != b.shape:
-        raise InvalidInput(f"The rows of softmax_lipschitz must have one shape. Got {a.shape} and {b.shape} instead.")
+    expect(a.shape == b.shape, "rows of softmax_lipschitz", "have one shape", got=f"{a.shape} and {b.shape}")
     moved, by = np.abs(softmax(a) - softmax(b)).sum(axis=1), np.abs(a - b).max(axis=1)
     i = int(np.argmax(moved - by))
     claim = "softmax moves by at most what its argument moves by (sum against maximum)"

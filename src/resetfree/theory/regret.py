@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from resetfree.core.arrays import Floats
 from resetfree.core.errors import AssumptionViolated, InvalidInput, NotCertifiable
 from resetfree.core.readable import number
+from resetfree.core.settings import expect
 from resetfree.problems.finite.mdp import FiniteMDP, check_start
 from resetfree.theory.oracle.dynamic_programming import Solution, Values, evaluate
 from resetfree.theory.oracle.nodes import AtStarts
@@ -63,8 +64,7 @@ def exact_rounds(mdp: FiniteMDP, policies: Iterable[ArrayLike], multipliers: Arr
     ([0.0, 0.0, 0.0], [0.0, 0.0, 0.0])
     """
     states = np.asarray(starts, dtype=np.int64)
-    if states.ndim != 1:
-        raise InvalidInput(f"The 'starts' of exact_rounds must have shape [K]. Got {states.shape} instead.")
+    expect(states.ndim == 1, "'starts' of exact_rounds", "have shape [K]", got=f"{states.shape}")
     for s in np.unique(states):
         check_start(mdp, s)
     v_r, v_c = np.empty(len(states)), np.empty(len(states))
@@ -72,8 +72,7 @@ def exact_rounds(mdp: FiniteMDP, policies: Iterable[ArrayLike], multipliers: Arr
     values: Values | None = None
     k = 0
     for policy in policies:
-        if k == len(states):
-            raise InvalidInput(f"The 'policies' of exact_rounds must be one per start. Got more than {k} instead.")
+        expect(k != len(states), "'policies' of exact_rounds", "be one per start", got=f"more than {k}")
         if values is None or policy is not last:
             values, last = evaluate(mdp, policy), policy
         v_r[k], v_c[k] = values.v_r[states[k]], values.v_c[states[k]]

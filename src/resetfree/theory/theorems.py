@@ -17,6 +17,7 @@ from resetfree.core.arguments import whole
 from resetfree.core.arrays import Bools, Floats
 from resetfree.core.certificate import Certificate, Kind, Status, over_rounds
 from resetfree.core.errors import AssumptionViolated, InvalidInput, NotCertifiable
+from resetfree.core.settings import expect
 from resetfree.problems.finite.mdp import FiniteMDP, check_model
 from resetfree.problems.finite.tabular_policy import random_policy, uniform
 from resetfree.theory.assumptions import reachable_starts
@@ -169,8 +170,7 @@ def regret_equivalence(mdp: FiniteMDP, starts: ArrayLike, solution: Solution | N
     """
     known = solve(mdp, starts=[]) if solution is None else solution
     states = np.atleast_1d(np.asarray(starts, dtype=np.int64))
-    if not len(states):
-        raise InvalidInput("The 'starts' of regret_equivalence must name at least one state. Got none instead.")
+    expect(len(states), "'starts' of regret_equivalence", "name at least one state", got="none")
     _require_feasible(mdp, known, states)
     n = len(states)
     left = n * best_value(mdp, np.bincount(states, minlength=mdp.n_states) / n)

@@ -66,98 +66,98 @@ class Good(rf.PrimalPlayer[Means]):
         return state
 
 
-class Rows(Good):
-    def plan(self, state: Means, s1: State, lam: float) -> rf.Plan:
-        plan = super().plan(state, s1, lam)
-        return plan._replace(policy=0.9 * plan.policy)
+def but(name: str, base: Any = Good, **changed: Callable[..., Any]) -> Any:
+    """A player like another, but for these methods: each is given what the other one does, to call or not to.
+
+    init(do, problem, episodes), plan(do, state, lam), update(do, state, round), multiplier(do, state)
+    """
+    methods: dict[str, Any] = {
+        "init": lambda self, problem, episodes, seed: changed["init"](
+            lambda: base.init(self, problem, episodes, seed), problem, episodes
+        ),
+        "plan": lambda self, state, s1, lam: changed["plan"](lambda: base.plan(self, state, s1, lam), state, lam),
+        "update": lambda self, state, round: changed["update"](lambda: base.update(self, state, round), state, round),
+        "multiplier": lambda self, state, s1, ask: changed["multiplier"](
+            lambda: base.multiplier(self, state, s1, ask), state
+        ),
+    }
+    return type(name, (base,), {key: methods[key] for key in changed})
 
 
-class Ranges(Good):
-    def plan(self, state: Means, s1: State, lam: float) -> rf.Plan:
-        return super().plan(state, s1, lam)._replace(v_c=-0.1)
-
-
-class Counts(Good):
-    """Counts how often it was asked."""
-
-    def plan(self, state: Means, s1: State, lam: float) -> rf.Plan:
-        state.turns += 1
-        return super().plan(state, s1, lam)
-
-
-class Overwrites(Good):
+def overwrites(do: Any, state: Means, lam: float) -> Any:
     """Hands out one array again and again: what it said of one multiplier is gone when it is asked about the next."""
-
-    def plan(self, state: Means, s1: State, lam: float) -> rf.Plan:
-        plan = super().plan(state, s1, lam)
-        state.buffer[...] = plan.policy
-        return plan._replace(policy=state.buffer)
+    plan = do()
+    state.buffer[...] = plan.policy
+    return plan._replace(policy=state.buffer)
 
 
-class Wavers(Good):
+def wavers(do: Any, state: Means, lam: float) -> Any:
     """What it was asked before, kept in what is not saved, changes what it says now."""
-
-    def plan(self, state: Means, s1: State, lam: float) -> rf.Plan:
-        before, state.hidden[0] = state.hidden[0], lam > 10.0  # only the battery asks for that much
-        return super().plan(state, s1, lam)._replace(v_r=0.25 if before else 0.5)
+    before, state.hidden[0] = state.hidden[0], lam > 10.0  # only the battery asks for that much
+    return do()._replace(v_r=0.25 if before else 0.5)
 
 
-class Chance(Good):
-    """Every game differs from the last."""
-
-    games: ClassVar["count[int]"] = count(1)
-
-    def init(self, problem: rf.Problem, episodes: int, seed: int) -> Means:
-        return replace(super().init(problem, episodes, seed), turns=next(self.games))
-
-    def plan(self, state: Means, s1: State, lam: float) -> rf.Plan:
-        return super().plan(state, s1, lam)._replace(v_r=1.0 / (1 + state.turns))
+def counts(do: Any, state: Any, lam: float = 0.0) -> Any:
+    """Counts how often it was asked."""
+    state.turns += 1
+    return do()
 
 
-class Unsaved(Good):
+def hides(do: Any, state: Any, round: rf.Round) -> Any:
     """What it learns is in a field that is not saved."""
-
-    def plan(self, state: Means, s1: State, lam: float) -> rf.Plan:
-        return super().plan(state, s1, lam)._replace(v_r=1.0 / (1.0 + state.hidden[0]))
-
-    def update(self, state: Means, round: rf.Round) -> Means:
-        state.hidden[0] += 1
-        return super().update(state, round)
+    state.hidden[0] += 1
+    return do()
 
 
-class Impatient(Good):
+def impatient(do: Any, state: Means, round: rf.Round) -> Any:
     """Supposes that each plan is that of the round before."""
-
-    def update(self, state: Means, round: rf.Round) -> Means:
-        if round.rests_on < round.k - 1:
-            state.paid[0, 0] = math.nan
-        return super().update(state, round)
+    state.paid[0, 0] += math.nan if round.rests_on < round.k - 1 else 0.0
+    return do()
 
 
-class Objects(Good):
+def stays(do: Any, state: Any, round: rf.Round) -> Any:
+    """Learns nothing."""
+    return state
+
+
+def crashes(do: Any, state: Means, lam: float) -> Any:
+    if not lam >= 0:
+        raise ZeroDivisionError("the multiplier")
+    return do()
+
+
+def refuses(do: Any, problem: rf.Problem, episodes: int) -> Any:
+    """Refuses a corner."""
+    if not problem.stationary:
+        raise rf.InvalidInput("The dynamics must not change with the step.")
+    return do()
+
+
+def late(do: Any, state: Means, lam: float) -> Any:
+    """Notices in the middle of a game that it should have refused it."""
+    if not state.turns:
+        raise rf.InvalidInput("The dynamics must not change with the step.")
+    return do()
+
+
+def pickled(do: Any, problem: rf.Problem, episodes: int) -> Any:
     """Keeps Python objects, which could only be pickled."""
-
-    def init(self, problem: rf.Problem, episodes: int, seed: int) -> Means:
-        return replace(super().init(problem, episodes, seed), spare=np.array([None]))
+    return replace(do(), spare=np.array([None]))
 
 
-class Stubborn(Good):
-    """Always the first action."""
-
-    def update(self, state: Means, round: rf.Round) -> Means:
-        return state
-
-
-class Crashes(Good):
-    def plan(self, state: Means, s1: State, lam: float) -> rf.Plan:
-        if not lam >= 0:
-            raise ZeroDivisionError("the multiplier")
-        return super().plan(state, s1, lam)
-
-
-class AnyBound(Good):
-    def init(self, problem: rf.Problem, episodes: int, seed: int) -> Means:
-        return Good(B=1.0).init(problem, episodes, seed)
+GAMES = count(1)  # every game differs from the last
+Rows = but("Rows", plan=lambda do, state, lam: (plan := do())._replace(policy=0.9 * plan.policy))
+Ranges = but("Ranges", plan=lambda do, state, lam: do()._replace(v_c=-0.1))
+Counts, Overwrites, Wavers = but("Counts", plan=counts), but("Overwrites", plan=overwrites), but("Wavers", plan=wavers)
+Chance = but(
+    "Chance", init=lambda do, problem, episodes: replace(do(), turns=next(GAMES)),
+    plan=lambda do, state, lam: do()._replace(v_r=1.0 / (1 + state.turns)),
+)  # fmt: skip
+Unsaved = but("Unsaved", update=hides, plan=lambda do, state, lam: do()._replace(v_r=1.0 / (1.0 + state.hidden[0])))
+Impatient, Objects = but("Impatient", update=impatient), but("Objects", init=pickled)
+Stubborn, Crashes = but("Stubborn", update=stays), but("Crashes", plan=crashes)
+AnyBound = but("AnyBound", init=lambda do, problem, episodes: Good(B=1.0).init(problem, episodes, 0))
+Refuses = but("Refuses", init=refuses)  # without having said so
 
 
 @dataclass(frozen=True)
@@ -188,37 +188,14 @@ class Stumbles(Good):
         return super().init(problem, episodes, seed)
 
 
-class Refuses(Good):
-    """Refuses a corner without having said so."""
-
-    def init(self, problem: rf.Problem, episodes: int, seed: int) -> Means:
-        if not problem.stationary:
-            raise rf.InvalidInput("The dynamics must not change with the step.")
-        return super().init(problem, episodes, seed)
-
-
-class SaysSo(Refuses):
-    """Refuses it and says so: it keeps the contract."""
-
-    refuses: ClassVar[tuple[str, ...]] = ("layered",)
-
-
 class Pretends(Good):
     """Says that it refuses a corner, and plays it."""
 
     refuses: ClassVar[tuple[str, ...]] = ("layered",)
 
 
-class Late(SaysSo):
-    """Notices in the middle of a game that it should have refused it."""
-
-    def init(self, problem: rf.Problem, episodes: int, seed: int) -> Means:
-        return replace(Good.init(self, problem, episodes, seed), turns=int(problem.stationary))
-
-    def plan(self, state: Means, s1: State, lam: float) -> rf.Plan:
-        if not state.turns:
-            raise rf.InvalidInput("The dynamics must not change with the step.")
-        return super().plan(state, s1, lam)
+SaysSo = type("SaysSo", (Pretends,), {"init": Refuses.init})  # it refuses what it says: it keeps the contract
+Late = but("Late", Pretends, init=lambda do, problem, episodes: replace(do(), turns=int(problem.stationary)), plan=late)
 
 
 @dataclass(frozen=True)
@@ -244,20 +221,17 @@ class OnVectors(Good):
         return state
 
 
-class VectorsUnread(OnVectors):
-    """Always the first action."""
-
-    def update(self, state: Means, round: rf.Round) -> Means:
-        return state
-
-
-class VectorsWaver(OnVectors):
+def vectors_waver(do: Any, state: Means, lam: float) -> Any:
     """The policy that it handed out follows what it is asked later."""
+    row = do().policy(1, None)
+    state.hidden[0] = lam > 10.0  # only the battery asks for that much
+    return rf.Plan(lambda h, s: row[::-1] if state.hidden[0] else row, 0.5, 0.5)
 
-    def plan(self, state: Means, s1: State, lam: float) -> rf.Plan:
-        row = super().plan(state, s1, lam).policy(1, s1)
-        state.hidden[0] = lam > 10.0  # only the battery asks for that much
-        return rf.Plan(lambda h, s: row[::-1] if state.hidden[0] else row, 0.5, 0.5)
+
+VectorsUnread, VectorsWaver = (
+    but("VectorsUnread", OnVectors, update=stays),
+    but("VectorsWaver", OnVectors, plan=vectors_waver),
+)
 
 
 class TakesAll(OnVectors):
@@ -323,31 +297,27 @@ class ClaimsBox(Good):
     action_spaces: ClassVar[tuple[type, ...]] = (rf.Choices, rf.Box)
 
 
-class Outside(Pushes):
+class Leaving(Push):
     """Would leave the box by certain chances, which no game has met so far."""
 
-    def plan(self, state: Pushed, s1: State, lam: float) -> rf.Plan:
-        return rf.Plan(Leaving(np.array([0.5]), 0.0), 0.5, 0.5) if state.n < 3 else super().plan(state, s1, lam)
-
-
-class Leaving(Push):
     def act(self, h: int, s: State, u: Any) -> Any:
         return np.where(np.isin(u, (0.1, 0.9)), 2.0, self.centre)
 
 
-class Unmoved(Pushes):
-    def update(self, state: Pushed, round: rf.Round) -> Pushed:
-        return state
+def outside(do: Any, state: Pushed, lam: float) -> Any:
+    return rf.Plan(Leaving(np.array([0.5]), 0.0), 0.5, 0.5) if state.n < 3 else do()
 
 
-class Drifts(Pushes):
+def drifts(do: Any, state: Pushed, lam: float) -> Any:
     """The policy that it handed out follows what it is asked later."""
+    plan = do()
+    state.hidden[0] = 0.25 if lam > 10.0 else plan.policy.centre[0]  # only the battery asks for that much
+    plan.policy.centre = state.hidden
+    return plan
 
-    def plan(self, state: Pushed, s1: State, lam: float) -> rf.Plan:
-        plan = super().plan(state, s1, lam)
-        state.hidden[0] = 0.25 if lam > 10.0 else plan.policy.centre[0]  # only the battery asks for that much
-        plan.policy.centre = state.hidden
-        return plan
+
+Outside, Drifts = but("Outside", Pushes, plan=outside), but("Drifts", Pushes, plan=drifts)
+Unmoved = but("Unmoved", Pushes, update=stays)
 
 
 @dataclass
@@ -375,52 +345,22 @@ class GoodDual(rf.DualPlayer[Weight]):
         return state
 
 
-class NegativeDual(GoodDual):
-    def multiplier(self, state: Weight, s1: State, ask: Callable[[float], rf.Plan]) -> float:
-        return -1e-3 if 1.0 < state.theta < 1.5 else state.theta
+def impatient_dual(do: Any, state: Weight, round: rf.Round) -> Weight:
+    new: Weight = do()
+    return replace(new, theta=math.nan) if round.rests_on < round.k - 1 else new
 
 
-class CountsDual(GoodDual):
-    def multiplier(self, state: Weight, s1: State, ask: Callable[[float], rf.Plan]) -> float:
-        state.turns += 1
-        return state.theta
-
-
-class ChanceDual(GoodDual):
-    games: ClassVar["count[int]"] = count(1)
-
-    def init(self, problem: rf.Problem, episodes: int, seed: int) -> Weight:
-        return replace(super().init(problem, episodes, seed), theta=1.0 / next(self.games))
-
-
-class UnsavedDual(GoodDual):
-    def multiplier(self, state: Weight, s1: State, ask: Callable[[float], rf.Plan]) -> float:
-        return state.theta + float(state.hidden[0])
-
-    def update(self, state: Weight, round: rf.Round) -> Weight:
-        state.hidden[0] += 1
-        return super().update(state, round)
-
-
-class ImpatientDual(GoodDual):
-    def update(self, state: Weight, round: rf.Round) -> Weight:
-        new = super().update(state, round)
-        return replace(new, theta=math.nan) if round.rests_on < round.k - 1 else new
-
-
-class ObjectsDual(GoodDual):
-    def init(self, problem: rf.Problem, episodes: int, seed: int) -> Weight:
-        return replace(super().init(problem, episodes, seed), spare=np.array([None]))
-
-
-class StubbornDual(GoodDual):
-    def update(self, state: Weight, round: rf.Round) -> Weight:
-        return state
-
-
-class CrashesDual(GoodDual):
-    def init(self, problem: rf.Problem, episodes: int, seed: int) -> Weight:
-        return replace(super().init(problem, episodes, seed), theta=0.0 / episodes)
+NegativeDual = but("NegativeDual", GoodDual, multiplier=lambda do, state: -1e-3 if 1.0 < state.theta < 1.5 else do())
+CountsDual, ObjectsDual = but("CountsDual", GoodDual, multiplier=counts), but("ObjectsDual", GoodDual, init=pickled)
+ChanceDual = but("ChanceDual", GoodDual, init=lambda do, problem, episodes: replace(do(), theta=1.0 / next(GAMES)))
+UnsavedDual = but(
+    "UnsavedDual", GoodDual, update=hides, multiplier=lambda do, state: state.theta + float(state.hidden[0])
+)
+ImpatientDual, StubbornDual = (
+    but("ImpatientDual", GoodDual, update=impatient_dual),
+    but("StubbornDual", GoodDual, update=stays),
+)
+CrashesDual = but("CrashesDual", GoodDual, init=lambda do, problem, episodes: replace(do(), theta=0.0 / episodes))
 
 
 @dataclass(frozen=True)
@@ -524,10 +464,8 @@ def test_every_clause_has_a_player_that_breaks_it() -> None:
 
 
 def test_a_player_declared_not_to_learn_is_not_asked_to() -> None:
-    class Declared(Stubborn):
-        learns: ClassVar[bool] = False
-
-    assert broken(primal_checks(), Declared()) == set()
+    declared: Any = type("Declared", (Stubborn,), {"learns": False})
+    assert broken(primal_checks(), declared()) == set()
 
 
 def test_what_is_broken_is_said_in_one_sentence() -> None:

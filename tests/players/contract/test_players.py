@@ -88,6 +88,10 @@ OUTSIDE: dict[str, list[tuple[str, Any]]] = {
     "ucbvi": [("p", 1.0)], "rlsvi": [("noise", math.inf)], "support-elimination": [("p", 0.0)],
     "opt-cmdp": [("p", 1.0)], "triple-q": [("scale", math.inf)], "ucrl2": [("delta", 0.0)],
     "olsvi-fh": [("length", -3)],
+    "model-search": [("planning", 0), ("caution", -1.0), ("waves", -1), ("bandwidth", 0.0), ("reg", 0.0),
+                     ("growth", 1.0), ("population", 3), ("rounds", 0), ("starts", -1), ("least", 0)],
+    "sac": [("hidden", 0), ("hidden", 10**6), ("batch", 0), ("gamma", 1.0), ("tau", 0.0), ("gradient_steps", 0),
+            ("price", 1e300)],
     "leave-no-trace": [("q_min", 1.5)], "medal": [("demonstrations", 0)], "oracle-shield": [("scale", math.inf)],
 }  # fmt: skip
 

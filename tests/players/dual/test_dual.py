@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 import resetfree as rf
-from resetfree.core.state import dump, load
 from resetfree.players import discover, make_player
 from resetfree.players.dual.one_multiplier import ConstantPenalty, Counting, Search
 from resetfree.players.dual.online_gradient import AdagradNorm, ConstantStep, OptimisticGradient, ProjectedGradient
@@ -531,37 +530,6 @@ def a_player(name: str, **options: Any) -> rf.DualPlayer[Any]:
     fields = discover("dual")[name].__dataclass_fields__
     player: rf.DualPlayer[Any] = make_player("dual", name, ({"B": B} if "B" in fields else {}) | options)
     return player
-
-
-@pytest.mark.parametrize("name", sorted(NAMES))
-@pytest.mark.parametrize("features", ["none", "scalar", "one-hot", "cone"])
-@pytest.mark.parametrize("cut", [0, 1, 37])
-def test_a_checkpoint_continues_bit_for_bit(name: str, features: str, cut: int) -> None:
-    rng = np.random.default_rng(10)
-    xi = {"none": None, "scalar": rng.random((6, 1)), "one-hot": np.eye(6), "cone": rows(6, 3, rng, True)}[features]
-    problem = Stub(xi, 6)
-    starts, costs = rng.integers(6, size=80), rng.random(80) * (rng.random(80) < 0.5)
-    player = a_player(name)
-
-    def go(state: Any, first: int, last: int) -> tuple[list[float], Any]:
-        lams = []
-        for k in range(first, last):
-            s1 = int(starts[k])
-            lam = player.multiplier(state, s1, lambda y, k=k: rf.Plan(None, 0.0, max(0.0, costs[k] - y / B)))  # type: ignore[misc]
-            state = player.update(state, a_round(k + 1, s1, lam, float(costs[k])))
-            lams.append(lam)
-        return lams, state
-
-    whole, end = go(player.init(problem, 80, 0), 0, 80)
-    head, middle = go(player.init(problem, 80, 0), 0, cut)
-    saved = {key: value.copy() for key, value in dump(middle).items()}
-    fresh = player.init(problem, 80, 0)
-    load(fresh, saved)
-    tail, again = go(fresh, cut, 80)
-    assert head + tail == whole
-    one, two = dump(end), dump(again)
-    assert one.keys() == two.keys()
-    assert all(one[key].dtype == two[key].dtype and one[key].tobytes() == two[key].tobytes() for key in one)
 
 
 @pytest.mark.parametrize(

@@ -85,17 +85,6 @@ def test_the_far_gold_of_the_default_problem() -> None:
     assert min(far_gold) == 8.0
 
 
-@pytest.mark.parametrize("name", ["grid-v0", "doors-v0", "contexts-v0"])
-def test_it_is_resumed_bit_for_bit(name: str, tmp_path: Path) -> None:
-    whole = rf.learn(name, episodes=150, seed=1)
-    asked: Any = {"episodes": 150, "seed": 1, "path": tmp_path / "run.rfrun"}
-    rf.learn(name, max_resets=2, **asked)
-    parts = rf.learn(name, resume=True, **asked)
-    assert parts.spec["primal"]["settings"]["objective"] == "long-run"
-    for column in ("s1", "reward", "v_r_hat", "next_start"):
-        np.testing.assert_array_equal(parts.columns[column], whole.columns[column])
-
-
 def test_contexts_follow_as_often_as_they_did() -> None:
     problem = rf.make("contexts-v0").problem()
     state: Any = BEYOND[0].init(problem, 10, 0)

@@ -5,15 +5,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests import bank
 from tests.players.linear.naive import PROBLEMS, Naive, with_features
 
 import resetfree as rf
 from resetfree.game.loop import Game, begin, play
-from resetfree.players import Setting, dyadic, own_methods
+from resetfree.players import dyadic
 from resetfree.players.dual.one_multiplier import ConstantPenalty
 from resetfree.players.dual.online_gradient import ProjectedGradient
 from resetfree.players.linear.greedy_composite import GreedyComposite, composite_beta, largest_betas
-from resetfree.players.linear.lsvi import PerturbedHistory, WeightedLSVI
 from resetfree.players.linear.regression import features_of
 from resetfree.players.testing.trial_problems import Scripted
 from resetfree.theory.oracle import Evaluator
@@ -24,10 +24,8 @@ from resetfree.theory.proved_widths import CORNERS
 def game_of(
     mdp: rf.FiniteMDP, episodes: int, dual: Any = None, seed: int = 0, **settings: Any
 ) -> tuple[GreedyComposite, Game, Iterator[rf.Round]]:
-    primal, problem = GreedyComposite(B=5.0, **settings), mdp.problem()
-    dual = ProjectedGradient(B=5.0) if dual is None else dual
-    game = begin(problem, primal, dual, episodes=episodes, seed=seed)
-    return primal, game, play(problem, primal, dual, game, episodes=episodes, feedback="realised")
+    primal = GreedyComposite(B=5.0, **settings)
+    return primal, *bank.game_of(mdp, primal, dual or ProjectedGradient(B=5.0), episodes, seed)
 
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {name: (name, {}) for name in PROBLEMS} | {
@@ -235,11 +233,3 @@ def test_it_needs_a_bound_where_it_uses_one_and_a_finite_problem() -> None:
     mdp = rf.make("grid-v0").replace(phi=rng.random((12, 5, 20_000)))
     state: Any = GreedyComposite().init(mdp.problem(), 10, 0)
     assert state.data.regression.gram.shape == (8, 60, 60)
-
-
-def test_methods_are_ours_and_realised() -> None:
-    for method in (line for cls in (GreedyComposite, WeightedLSVI, PerturbedHistory) for line in own_methods(cls)):
-        primal, _, feedback = method.build(Setting(3.0, 0.05, True))
-        assert method.kind == "ours"
-        assert feedback == "realised"
-        assert not primal.statement(rf.make("random-linear-v0").problem(), 10).covered

@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests import bank
 from tests.players.linear.naive import Sample, backward, record
 
 import resetfree as rf
 from resetfree.core.state import dump
-from resetfree.game.loop import Game, begin, play
+from resetfree.game.loop import Game
 from resetfree.players.linear import linear_ucb
 from resetfree.players.linear.algorithm1 import Algorithm1, algorithm1
 from resetfree.players.linear.linear_ucb import LargeLinearState, LinearState, LinearUCB
 from resetfree.players.linear.regression import features_of
-from resetfree.theory.oracle import Evaluator
 
 Floats = NDArray[np.float64]
 
@@ -30,9 +30,7 @@ def game_of(
     mdp: rf.FiniteMDP, episodes: int, seed: int = 0, B: float = 5.0, **settings: Any
 ) -> tuple[LinearUCB, Game, Iterator[rf.Round]]:
     primal, dual = algorithm1(B=B, **settings)
-    problem = mdp.problem()
-    game = begin(problem, primal, dual, episodes=episodes, seed=seed)
-    return primal, game, play(problem, primal, dual, game, episodes=episodes, oracle=Evaluator(mdp))
+    return primal, *bank.game_of(mdp, primal, dual, episodes, seed, feedback="optimistic")
 
 
 CASES: dict[str, tuple[Any, dict[str, Any]]] = {

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests import bank
 from tests.players.linear.naive import PROBLEMS, CompositePass, Naive, with_features
 
 import resetfree as rf
@@ -23,9 +24,8 @@ GROWING = Scripted((0.0, 0.5, 1.0, 1.0, 4.0, 2.0))
 def game_of(
     mdp: rf.FiniteMDP, episodes: int, dual: Any = GROWING, **settings: Any
 ) -> tuple[WeightedLSVI, Game, Iterator[rf.Round]]:
-    primal, problem = WeightedLSVI(**settings), mdp.problem()
-    game = begin(problem, primal, dual, episodes=episodes, seed=0)
-    return primal, game, play(problem, primal, dual, game, episodes=episodes, feedback="realised")
+    primal = WeightedLSVI(**settings)
+    return primal, *bank.game_of(mdp, primal, dual, episodes)
 
 
 def weights(slow: Naive, made: CompositePass, episode: rf.Episode, scale: float, lam: float) -> list[float]:

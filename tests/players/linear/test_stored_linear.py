@@ -252,25 +252,6 @@ def test_with_much_data_the_policy_is_close_to_the_best_one(seed: int) -> None:
     assert gap.mean() <= 0.1
 
 
-def test_it_plays_gymnasium_environments_and_goes_on_after_an_interruption(tmp_path: Any) -> None:
-    def run(episodes: int, **more: Any) -> rf.Run:
-        problem = rf.from_gym("gym:CartPole-v1", horizon=20, features=RandomFourier(d=30))
-        return rf.learn(
-            problem, "stored-linear", "constant-penalty", episodes=episodes, seed=2, feedback="realised",
-            settings={"primal": {"planning": 40}, "dual": {"C": 40.0}}, **more,
-        )  # fmt: skip
-
-    whole = run(12)
-    assert len(whole) == 12
-    assert whole.realised_resets[-1] > 1
-    part = run(12, path=tmp_path / "run.rfrun", max_resets=1)
-    assert len(part) < 12
-    assert np.array_equal(whole.columns["v_r_hat"][: len(part)], part.columns["v_r_hat"])
-    resumed = run(12, path=tmp_path / "run.rfrun", resume=True)
-    assert len(resumed) == 12
-    assert resumed.columns["v_r_hat"][len(part)] == whole.columns["v_r_hat"][len(part)]  # the same plan, the same start
-
-
 def test_what_cannot_be_pooled_is_refused() -> None:
     player = StoredLinear()
     for problem in (corners()["layered"], rf.make("pits-v0", slip=0.2).problem()):

@@ -125,12 +125,6 @@ def test_the_slope_of_a_judge_with_walls_is_that_of_differences() -> None:
     assert classifier.resets(z)[behind].all()
 
 
-def test_a_reward_that_was_never_earned_is_expected_only_where_it_dares() -> None:
-    careful, daring = (fitted(dares=dares) for dares in (False, True))
-    assert careful.largest[-1] == lived(4).reward.max() < daring.largest[-1]
-    np.testing.assert_array_equal(daring.drawn(2).rewards.weight, daring.rewards.weight[2:3])
-
-
 def test_what_is_imagined_is_what_happens() -> None:
     """Lives of two policies, imagined after four falls and played: the one falls and the other does not."""
     model = fitted()

@@ -105,13 +105,6 @@ def test_another_one_that_earns_about_as_much_goes_on(reward: float, proven: flo
     assert state.proven.weight.flat[0] == proven
 
 
-def test_where_all_rewards_are_alike_a_small_loss_counts() -> None:
-    state = fresh()
-    live(state, policy(1.0), 0.4, times=ENOUGH)
-    live(state, policy(2.0), 0.4 - 0.5 * LOSS, times=ENOUGH)
-    assert state.policy.weight.flat[0] == 1.0
-
-
 def test_a_proven_policy_that_falls_is_proven_no_longer() -> None:
     state, one = fresh(), policy(1.0)
     live(state, one, 0.4, times=ENOUGH)

@@ -12,6 +12,7 @@ import resetfree as rf
 from resetfree.players import discover, make_player
 from resetfree.players.neural.autonomy import together
 from resetfree.players.neural.autonomy.leave_no_trace import AbortingPolicy
+from resetfree.players.neural.autonomy.shield import Region, ShieldedPolicy, candidates
 from resetfree.players.neural.autonomy.turns import BACKWARD, FORWARD, AimedPolicy, TurnPlayer, TurnState, improve_each
 from resetfree.players.neural.networks import Minibatch
 from resetfree.players.neural.sac import AGENT, Learning
@@ -268,3 +269,54 @@ def test_learners_in_one_program_lose_the_mug_and_those_with_a_test_request_help
     assert (counts[:, 0] > 3).all()
     assert counts[0, 4] > 0
     assert counts[1, 4] == 0
+
+
+class Recording(Tabletop):
+    """A tiny table that keeps the pair of state and action before each fall, on the scale of their ranges."""
+
+    def __init__(self) -> None:
+        super().__init__(walls=False, size=0.15, hold=20)
+        self.fatal: list[Any] = []
+
+    def step(self, action: Any) -> Any:
+        high = self.observation_space.high[:5]  # type: ignore[attr-defined]
+        pair = np.append((self.x / high + 1.0) / 2.0, (np.clip(action, -1.0, 1.0) + 1.0) / 2.0)
+        found = super().step(action)
+        if found[2]:
+            self.fatal.append(pair)
+        return found
+
+
+@pytest.mark.filterwarnings("ignore::resetfree.core.errors.Notice")
+def test_behind_a_shield_all_pairs_that_resets_follow_are_apart() -> None:
+    closest, falls = {}, {}
+    for radius in (0.0, 0.4):
+        env, one = Recording(), player("naive", shield=radius, learning_starts=10**6)
+        run = rf.learn(rf.from_gym(env, horizon=20, reward_range=(0.0, 1.0)), one, episodes=300, seed=0)
+        falls[radius] = len(env.fatal)
+        apart = np.abs(np.array(env.fatal)[:, None] - np.array(env.fatal)).max(axis=2)
+        closest[radius] = apart[np.triu_indices(falls[radius], 1)].min()
+        assert run.realised_resets[-1] == falls[radius]
+    assert 2 <= falls[0.4] < falls[0.0] / 2
+    assert closest[0.0] < 0.4 < closest[0.4]
+    assert run.spec["statements"]["primal"]["constants"]["most_permitted"] == 3.0**8
+
+
+def test_a_shield_takes_the_nearest_permitted_action_and_refuses_what_has_no_limits() -> None:
+    guidance = problem().guidance
+    region, s = Region.of(problem(), guidance, "naive"), np.zeros(9)
+    push = np.array([0.9, 0.0, 1.0])
+
+    class Push(rf.Policy):
+        def act(self, h: int, s: Any, u: Any) -> Any:
+            return push
+
+    fatal = region.scaled(s, push)[None]
+    assert ShieldedPolicy(Push(), region, np.zeros((0, 8)), 0.2).act(1, s, None).tolist() == push.tolist()
+    assert ShieldedPolicy(Push(), region, fatal, 0.2).act(1, s, None).tolist() == [0.0, 0.0, 1.0]
+    assert ShieldedPolicy(Push(), region, fatal, 0.2).act(1, s + 0.9, None).tolist() == push.tolist()  # another state
+    everywhere = np.concatenate([np.tile(fatal[:, :5], (27, 1)), candidates(3)], axis=1)
+    assert ShieldedPolicy(Push(), region, everywhere, 0.3).act(1, s, None).shape == (3,)  # none is permitted
+    unbounded = rf.from_gym("gym:flip-cheetah-v0", horizon=5)
+    with pytest.raises(rf.NotCertifiable, match="finite limits"):
+        player("naive", shield=0.1).init(unbounded, 5, 0)

@@ -8,7 +8,9 @@ import pytest
 from gymnasium import spaces
 
 import resetfree as rf
+from resetfree.game.loop import begin, play
 from resetfree.game.replay_buffer import empty_buffer
+from resetfree.players import make_player
 from resetfree.players.neural import hindsight
 from resetfree.problems.knowledge import GoalColumns
 
@@ -73,21 +75,6 @@ def test_without_hindsight_nothing_is_learned(monkeypatch: pytest.MonkeyPatch) -
     assert won_late(run) < 15
 
 
-def test_a_run_goes_on_as_if_it_had_not_stopped(tmp_path: Any) -> None:
-    small: dict[str, Any] = {"settings": {"primal": {"begin": 40, "hidden": 8, "batch": 16}}, "seed": 1}
-
-    def played(path: Any, episodes: int, **given: Any) -> rf.Run:
-        return rf.learn(rf.from_gym(Point(), horizon=20, reward_range=(0, 1)), episodes=episodes, path=path, **given)
-
-    whole, part = (played(tmp_path / name, 6, **small) for name in ("a.rfrun", "b.rfrun"))  # one seed, one result
-    assert len(part) == len(whole)
-    played(tmp_path / "c.rfrun", 6, callbacks=[lambda session: session.k == 4], **small)
-    again = played(tmp_path / "c.rfrun", 6, resume=True, **small)
-    tables = [run.policy.predict(Point().reset(seed=0)[0])[0] for run in (whole, part)]
-    assert (tables[0] == tables[1]).all()
-    assert len(again) == 6
-
-
 def test_states_without_goals_are_refused() -> None:
     with pytest.raises(rf.NotCertifiable, match="'achieved_goal' and 'desired_goal'"):
         rf.learn("Pendulum-v1", "goal-search", episodes=1)
@@ -129,3 +116,41 @@ def test_it_returns_to_where_what_is_reached_moved_last() -> None:
         assert np.linalg.norm(at + push - finger[120]) < np.linalg.norm(at - finger[120])
     still = rows_of(np.concatenate([finger, puck * 0, puck * 0], axis=1))
     assert hindsight.last_touch(still, still.n, reach, (-np.ones(2), np.ones(2))) is None
+
+
+def shown_ways(n: int, rng: Any) -> list[rf.Episode]:
+    """A point that goes straight to a goal drawn at random, n times."""
+    found = []
+    for _ in range(n):
+        goal, at, states, actions = rng.uniform(-1, 1, 2), rng.uniform(-1, 1, 2), [], []
+        for _ in range(15):
+            states.append(np.concatenate([at, goal, at]))
+            actions.append(np.clip((goal - at) / 0.15, -1, 1))
+            at = np.clip(at + 0.15 * actions[-1], -1, 1)
+        states.append(np.concatenate([at, goal, at]))
+        found.append(rf.Episode(np.array(states), np.array(actions), np.zeros(15), False, None))
+    return found
+
+
+def test_demonstrations_are_copied_and_a_goal_of_hindsight_is_one_of_its_own_episode() -> None:
+    problem, rng = rf.from_gym(Point(), reward_range=(0, 1)), np.random.default_rng(0)
+
+    def missed(shown: bool) -> float:
+        player = make_player("primal", "goal-search", {"hidden": 32, "batch": 64, "begin": 0})
+        dual = make_player("dual", "constant-penalty", {"C": 0.0})
+        game = begin(problem, player, dual, episodes=100, seed=0)
+        for one in shown_ways(12, np.random.default_rng(1)) if shown else ():
+            game.primal = player.follow(game.primal, one)
+        for _ in play(problem, player, dual, game, episodes=3, feedback="realised"):
+            pass
+        at, goal = rng.uniform(-1, 1, (2, 200, 2))
+        policy = player.greedy(game.primal, 0.0)
+        found = np.array([policy.mode(1, s) for s in np.concatenate([at, goal, at], axis=1)])
+        return float(np.linalg.norm(found - np.clip((goal - at) / 0.15, -1, 1), axis=1).mean())
+
+    with_them, without = missed(True), missed(False)
+    assert with_them < 0.6 < without
+    rows = empty_buffer(problem)
+    for one in shown_ways(3, rng):
+        rows.add(one)
+    assert np.flatnonzero(hindsight.life_ends(rows, rows.n)).tolist() == [15, 31]  # the third goes on

@@ -83,20 +83,3 @@ def test_players_are_listed_without_an_import_of_jax() -> None:
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.split() == ["True", "False"]
-
-
-@pytest.mark.parametrize(
-    ("setting", "value"),
-    [
-        ("hidden", 0),
-        ("hidden", 10**6),
-        ("batch", 0),
-        ("gamma", 1.0),
-        ("tau", 0.0),
-        ("gradient_steps", 0),
-        ("price", 1e300),
-    ],
-)
-def test_settings_are_refused_with_one_sentence(setting: str, value: float) -> None:
-    with pytest.raises(rf.InvalidInput, match=f"The '{setting}' of sac must be"):
-        SAC(**{setting: value})  # type: ignore[arg-type]

@@ -54,14 +54,6 @@ def test_every_method_plays(method: Method, env: str) -> None:
     assert all(np.isfinite(this.lam) and 0 <= this.plan.v_c <= 1 for this in seen)
 
 
-@pytest.mark.parametrize("player", PRIMALS, ids=repr)
-def test_statements_say_why_there_is_no_theorem(player: rf.PrimalPlayer[Any]) -> None:
-    said = player.statement(rf.make("grid-v0").problem(), 500)
-    assert not said.covered
-    assert said.why.startswith("no theorem here: ")
-    assert "one start" in said.why or "margin" in said.why
-
-
 def test_bad_settings_are_refused() -> None:
     with pytest.raises(rf.InvalidInput, match="must"):
         GhoshSoftmax(lagged=True)

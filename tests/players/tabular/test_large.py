@@ -228,19 +228,6 @@ def test_a_large_state_is_saved_and_goes_on(player: rf.PrimalPlayer[Any]) -> Non
     np.testing.assert_array_equal(plan.policy.rows(7, everywhere), other.policy.rows(7, everywhere))
 
 
-def test_runs_of_large_problems_are_ordinary_runs(tmp_path: Any) -> None:
-    """Saved, resumed and measured like any other."""
-    asked: dict[str, Any] = {"primal": "support-elimination", "seed": 1, "B": 5.0}
-    problem = rf.make("pits-v0", n=110, horizon=80)
-    whole = rf.learn(problem, episodes=12, **asked)
-    file = tmp_path / "large.rfrun"
-    rf.learn(problem, episodes=12, path=file, max_resets=10**6, **asked)
-    run = rf.learn(problem, episodes=12, path=file, resume=True, **asked)
-    np.testing.assert_array_equal(run.regret, whole.regret)
-    np.testing.assert_array_equal(run.resets, whole.resets)
-    assert np.isfinite(run.regret).all()
-
-
 def test_a_lazy_policy_is_not_asked_too_late() -> None:
     """Counts grow in place: what was not worked out before is refused then, and never made up from newer counts."""
     mdp = rf.make("pits-v0", n=120, horizon=60)

@@ -136,13 +136,6 @@ def test_sublinear_with_proved_balls_where_they_are_small_enough() -> None:
     assert life.resets <= 1
 
 
-def test_the_same_seed_is_the_same_life() -> None:
-    one, two, other = (live(rf.make("grid-v0").problem(), 3000, seed=s) for s in (4, 4, 5))
-    assert (one.states == two.states).all()
-    assert (one.rewards == two.rewards).all()
-    assert not (one.states == other.states).all()
-
-
 def test_noise_in_rewards_is_seen() -> None:
     coins = live(rf.make("grid-v0").replace(noise="bernoulli"), 2000, seed=0, noise=0.5)
     assert set(np.unique(coins.rewards)) <= {0.0, 1.0}

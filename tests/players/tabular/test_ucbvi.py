@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.bank import game_of
 from tests.property.random_mdps import closed_mdp
 
 import resetfree as rf
@@ -100,14 +101,6 @@ def naive(player: UCBVI, book: Book, prefer: Floats, L: float, lam: float) -> tu
             now["low"][s] = max(float(low.max()), -lam)
         after = now
     return Q, after["r"], after["c"], tries
-
-
-def game_of(
-    mdp: rf.FiniteMDP, player: UCBVI, dual: rf.DualPlayer[Any], episodes: int, seed: int = 0
-) -> tuple[Game, Iterator[rf.Round]]:
-    problem = mdp.problem()
-    game = begin(problem, player, dual, episodes=episodes, seed=seed)
-    return game, play(problem, player, dual, game, episodes=episodes, feedback="realised", oracle=Evaluator(mdp))
 
 
 CASES: dict[str, tuple[rf.FiniteMDP, dict[str, Any]]] = {

@@ -12,8 +12,8 @@ from resetfree.problems.autonomy.goal_task import GoalTask
 from resetfree.problems.autonomy.plane import Peg, Tabletop, Workspace
 from resetfree.problems.autonomy.simulated import BACK, PITCH, FlipCheetah
 
-OURS = ("tabletop-v0", "tabletop-edge-v0", "peg-edge-v0", "workspace-v0", "flip-cheetah-v0")
-SPARSE = OURS[:3]
+SPARSE = ("tabletop-v0", "tabletop-edge-v0", "tabletop-small-v0", "peg-edge-v0")
+OURS = (*SPARSE, "workspace-v0", "flip-cheetah-v0", "quadruped-v0")
 
 
 def made(name: str) -> Any:
@@ -116,6 +116,38 @@ def test_a_cheetah_is_stuck_on_its_back() -> None:
     assert env.rewards(state[None])[0] == pytest.approx(0.75)
 
 
+def test_a_four_legged_robot_trots_where_it_is_sent_and_tasks_that_lead_back_keep_it_in_its_place() -> None:
+    pytest.importorskip("mujoco")
+    env = made("quadruped-v0")
+    shown = env.demonstrations(0, False)
+    assert np.mean([one.rewards[10:].mean() for one in shown]) > 0.7
+    assert {len(one.actions) for one in shown} == {env.longest}
+    resets = {}
+    for back in (True, False):
+        env.reset(seed=0)
+        resets[back] = 0
+        for i in range(1000):
+            if back and i % env.hold == 0:
+                env.goal, env._left = env.goals[env.onward(env.observation()[None])[0]], env.hold + 1
+            if env.step(env.expert(env.observation()))[2]:
+                resets[back] += 1
+                env.reset()
+    assert resets[True] < resets[False]
+    env.reset(seed=0)
+    env.x = env.x.copy()
+    assert not env.is_stuck()
+    env.x[3:7] = [0.0, 1.0, 0.0, 0.0]
+    assert env.is_stuck()
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_the_script_of_the_kitchen_opens_its_cabinet_and_shuts_it(back: bool) -> None:
+    pytest.importorskip("gymnasium_robotics")
+    shown = made("kitchen-v0").demonstrations(0, back)
+    assert [one.rewards[-1] for one in shown] == [1.0] * 12
+    assert all(one.rewards[0] == 0.0 for one in shown)
+
+
 @pytest.mark.parametrize("name", SPARSE)
 @pytest.mark.parametrize("back", [False, True])
 def test_every_demonstration_ends_where_it_heads_for(name: str, back: bool) -> None:
@@ -134,7 +166,7 @@ def test_every_demonstration_ends_where_it_heads_for(name: str, back: bool) -> N
 
 @pytest.mark.parametrize("name", OURS)
 def test_a_task_is_a_problem_with_guidance_that_starts_once(name: str) -> None:
-    if name.startswith("flip"):
+    if name.startswith(("flip", "quadruped")):
         pytest.importorskip("mujoco")
     problem = rf.from_gym(f"gym:{name}", horizon=20)
     episodes = list(rf.simulate(problem, _still(problem), episodes=3, seed=1))

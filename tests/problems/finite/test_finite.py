@@ -138,14 +138,6 @@ def test_arrays_cannot_be_changed_behind_the_problem() -> None:
             array[...] = 0
 
 
-def test_a_sparse_problem_never_becomes_dense() -> None:
-    """Ten thousand states: a dense S x A x S array would take 3.2 GB, the compressed rows less than 2 MB."""
-    mdp = rf.make("pits-v0", n=100, horizon=20)
-    t = mdp.transition
-    assert t.nnz <= 4 * mdp.n_states
-    assert sum(x.nbytes for x in (t.indptr, t.indices, t.prob)) < 2_000_000
-
-
 def test_contexts_must_fit_together() -> None:
     grid = rf.make("grid-v0")
     with pytest.raises(rf.InvalidInput, match="task 1 that differs"):

@@ -95,21 +95,6 @@ def test_a_limit_of_the_environment_s_own_is_ignored_until_it_raises(line: Any) 
     assert (len(episode.actions), episode.reset, len(env.reset_calls), problem.life.limits) == (30, False, 2, 1)
 
 
-def scripted(h: int, state: Any) -> NDArray[np.float64]:
-    right = 1.0 if state[2] + 0.3 * state[3] + 0.02 * h % 0.3 > 0 else 0.1
-    return np.array([1 - right, right])
-
-
-def test_the_same_seed_is_the_same_run_on_cartpole() -> None:
-    def states(seed: int) -> list[NDArray[np.float64]]:
-        return [e.states for e in rf.simulate(rf.from_gym("gym:CartPole-v1", horizon=60), scripted, 30, seed=seed)]
-
-    first, again, other = states(5), states(5), states(6)
-    assert sum(len(s) for s in first) > 500
-    assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
-    assert not all(np.array_equal(a, b) for a, b in zip(first, other, strict=True))
-
-
 @pytest.mark.filterwarnings("ignore:.*far outside of its declared space")
 def test_cartpole_goes_on_after_it_terminated_without_a_word() -> None:
     problem = rf.from_gym("gym:CartPole-v1", horizon=100, reset_when="never")
@@ -125,20 +110,6 @@ def test_cartpole_goes_on_after_it_terminated_without_a_word() -> None:
     assert far.reset
     assert far.states[-1, 0] > 1.5
     assert (far.states[:-1, 0] <= 1.5).all()
-
-
-def test_a_reset_can_be_anything_the_step_told(line: Any) -> None:
-    asked: list[Any] = []
-
-    def beyond(observation: Any, reward: float, terminated: bool, info: dict[str, Any]) -> Any:
-        asked.append((reward, terminated, info["fell"]))
-        return np.bool_(observation[0] >= 2)
-
-    problem = rf.from_gym(line(length=100), horizon=50, reset_when=beyond)
-    episode = next(rf.simulate(problem, lambda h, s: np.array([0.0, 1.0]), 1, seed=0))
-    assert episode.reset
-    assert episode.states[-1, 0] >= 2
-    assert asked == [(1.0, False, False)] * len(episode.actions)
 
 
 def test_operators_are_asked_before_the_environment_is_reset(line: Any) -> None:

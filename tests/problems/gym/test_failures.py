@@ -72,20 +72,6 @@ def test_rewards_must_be_finite_numbers_and_ranges_two_of_them(line: Any) -> Non
             rf.from_gym(line(), reward_range=bad)  # type: ignore[arg-type]
 
 
-def test_rewards_are_scaled_and_the_original_return_is_kept(line: Any) -> None:
-    env = line(length=100)
-    env.rewards = {1: -100.0, 2: 50.0, 3: -25.0}
-    episode = next(rf.simulate(rf.from_gym(env, horizon=3, reward_range=(-100, 100)), even, 1))
-    assert episode.rewards.tolist() == [0.0, 0.75, 0.375]
-    assert episode.original_return == -75.0
-    env = line(length=100)
-    env.rewards = {1: -100.0, 2: 50.0, 3: -25.0}
-    own = rf.from_gym(env, horizon=3, reward=lambda o, r, t, i: (r > 0) + 2 * i["fell"])
-    episode = next(rf.simulate(own, even, 1))
-    assert episode.rewards.tolist() == [0.0, 1.0, 0.0]
-    assert episode.original_return == -75.0
-
-
 def test_functions_of_the_user_that_raise_are_named(line: Any) -> None:
     for options, sentence in (
         ({"reset_when": lambda o, r, t, i: i["nothing"]}, "could not be classified: its 'reset_when' raised KeyError"),

@@ -152,17 +152,6 @@ def test_a_part_called_observation_is_never_counted_on_into_others() -> None:
         rf.from_gym(Plain(), reset_when="observation[2]>0")
 
 
-def test_functions_get_the_observation_as_it_is() -> None:
-    seen: list[Any] = []
-
-    def fell(observation: Any, reward: float, terminated: bool, info: Any) -> bool:
-        seen.append(observation)
-        return terminated
-
-    next(rf.simulate(rf.from_gym(Reach(), horizon=3, reset_when=fell), Push(0.0, 0.0), 1))
-    assert set(seen[0]) == {"observation", "achieved_goal", "desired_goal"}
-
-
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
@@ -251,10 +240,7 @@ def test_functions_of_observations_that_are_none(options: Any, sentence: str) ->
 
 
 def test_spaces_without_numbers_are_refused() -> None:
-    for space, name in ((spaces.Dict(a=spaces.Text(3)), "'a' is Text, not numbers"),
-                        (spaces.Sequence(spaces.Discrete(3)), "'observation' is Sequence, not numbers")):  # fmt: skip
-        with pytest.raises(rf.InvalidInput) as caught:
-            observer_for(space, None, None, "x")
-        assert name in str(caught.value)
+    with pytest.raises(rf.InvalidInput, match="'observation' is Sequence, not numbers"):
+        observer_for(spaces.Sequence(spaces.Discrete(3)), None, None, "x")
     with pytest.raises(rf.InvalidInput, match="must hold at least one number"):
         observer_for(spaces.Dict({}), None, None, "x")

@@ -4,7 +4,6 @@ import warnings
 from typing import Any
 
 import gymnasium
-import numpy as np
 import pytest
 from gymnasium import spaces
 
@@ -130,23 +129,6 @@ def test_the_reward_may_be_the_goal() -> None:
     (episode,) = played(problem, 1)
     assert episode.rewards.tolist() == [0, 1, 0, 0, 0]
     assert episode.original_return == 3.0  # what the environment pays: at 6, from the third step on
-
-
-def test_conditions_on_parts_of_an_observation() -> None:
-    class Parts(Track):
-        def __init__(self) -> None:
-            super().__init__()
-            self.observation_space = spaces.Dict({"at": spaces.Box(0.0, 9.0, (1,)), "tasks": spaces.Discrete(9)})
-
-        @property
-        def seen(self) -> Any:
-            return {"at": np.array([self.at], dtype=np.float32), "tasks": self.tasks}
-
-    problem = rf.from_gym(
-        Parts(), horizon=4, goal_when="at[0]>=6", after_goal="restart for free", reset_when="at[0]<=0", reward="goal"
-    )
-    (episode,) = played(problem, 1)
-    assert (episode.goals, episode.rewards.tolist()) == (1, [0, 0, 1, 0])
 
 
 def test_what_the_environment_calls_a_success_is_a_goal() -> None:

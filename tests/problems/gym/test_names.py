@@ -9,17 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.show.cli.commands import run
 
 import resetfree as rf
 from resetfree.problems.features.basis import RandomFourier
 from resetfree.problems.registry import option_names, resolve, resolve_model
 from resetfree.show.cli import main
-
-
-def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
-    status = main(list(words))
-    out, err = capsys.readouterr()
-    return status, out, err
 
 
 def test_options_go_to_the_adapter_and_the_rest_to_the_environment() -> None:
@@ -142,16 +137,6 @@ def test_commands_work_where_there_is_a_table(capsys: pytest.CaptureFixture[str]
     assert data["value"] == [float(v) if np.isfinite(v) else None for v in value]
     assert run(capsys, "check", *words)[0] == 0
     assert run(capsys, "solve", *words)[0] == 0
-
-
-def test_commands_say_so_where_there_is_none(capsys: pytest.CaptureFixture[str]) -> None:
-    for command in ("solve", "check"):
-        status, out, err = run(capsys, command, "gym:CartPole-v1")
-        assert (status, out) == (2, "")
-        assert "There is no exact oracle for 'gym:CartPole-v1': it is not a finite problem." in err
-        assert err.count("\n") == 1
-    with pytest.raises(rf.NotCertifiable):
-        resolve_model("gym:CartPole-v1", {})
 
 
 def test_a_run_by_name_is_saved_and_resumed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.bank import stop_at
 from tests.problems.gym.reaching import even
 
 import resetfree as rf
@@ -150,13 +151,9 @@ def test_a_run_that_goes_on_has_the_units_of_its_file(line: Any, tmp_path: Path)
         env.rewards = {1: -4.0}
         return rf.from_gym(env, horizon=10)
 
-    def stop(game: Any, this: Any) -> None:
-        if this.k == 7:
-            raise KeyboardInterrupt
-
     given: dict[str, Any] = {"primal": "uniform", "episodes": 20, "seed": 4, "B": 1.0, "path": tmp_path / "a.rfrun"}
     with pytest.warns(Notice, match="rewards from -4 to 1 are scaled"), pytest.raises(rf.Stopped):
-        rf.learn(made(), progress=stop, **given)
+        rf.learn(made(), progress=stop_at(7), **given)
     later = line(observation="discrete")  # its first episode alone would give other units
     run = rf.learn(rf.from_gym(later, horizon=10), resume=True, **given)
     c = run.columns

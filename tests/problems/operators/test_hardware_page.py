@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.killing import run_driver
+from tests.waiting import ROOT, appear, surroundings
 
 import resetfree as rf
 from resetfree.core.errors import OperatorTimeout
@@ -21,10 +21,9 @@ from resetfree.problems.operators import Request
 from resetfree.runs.file.runfile import connect, read_checkpoint, read_problem
 from resetfree.show.cli.progress import Tally, resets_line
 
-ROOT = Path(__file__).parents[3]
+TOOLS = surroundings(PATH=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
 PAGE = (ROOT / "docs" / "hardware.md").read_text()
 BLOCKS = re.findall(r"```sh\n(.*?)```", PAGE, flags=re.S)
-TOOLS = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
 
 
 def block(word: str) -> str:
@@ -39,14 +38,6 @@ def shell(text: str, folder: Path) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
-def appear(path: Path, process: subprocess.Popen[str]) -> None:
-    end = time.monotonic() + 60
-    while not path.exists():
-        assert time.monotonic() < end
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.01)
-
-
 def test_the_commands_of_the_folder_answer(tmp_path: Path) -> None:
     command = block("--operator ./desk").splitlines()[2].replace("--episodes", "--max-resets 2 --episodes")
     process = shell(f"exec {command}", tmp_path)
@@ -54,7 +45,7 @@ def test_the_commands_of_the_folder_answer(tmp_path: Path) -> None:
         for line in block("rm desk/request.json").splitlines():
             appear(tmp_path / "desk" / "request.json", process)
             subprocess.run(["sh", "-ec", line], cwd=tmp_path, check=True)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate()
     finally:
         process.kill()
     assert process.returncode == 0, err
@@ -79,7 +70,7 @@ def test_the_commands_of_the_endpoint_answer_and_a_machine_that_starts_by_itself
                 ["sh", "-ec", block("token.txt")], cwd=tmp_path, env=TOOLS, capture_output=True, text=True, check=True
             )
             assert done.stdout == '{"ok": true}\n'
-            _, err = process.communicate(timeout=60)
+            _, err = process.communicate()
         finally:
             process.kill()
         assert process.returncode == 0, err
@@ -95,9 +86,6 @@ def test_the_line_of_the_page_is_what_is_shown() -> None:
     assert f"\n{resets_line(tally, 4000, 667.0, None, 100)}\n" in PAGE
 
 
-gym = pytest.importorskip("resetfree.problems.gym")
-
-
 def test_numbered_observations_keep_their_numbers_over_sessions(tmp_path: Path) -> None:
     """The lake without its table: states are numbered in the order in which they come."""
     path = tmp_path / "a.rfrun"
@@ -109,7 +97,7 @@ def test_numbered_observations_keep_their_numbers_over_sessions(tmp_path: Path) 
             raise OperatorTimeout("Nobody came.")
 
     def learn(**asked: Any) -> rf.Run:
-        lake = gym.from_gym("gym:FrozenLake-v1", horizon=10, states=20, table=False)
+        lake = rf.from_gym("gym:FrozenLake-v1", horizon=10, states=20, table=False)
         return rf.learn(lake, episodes=60, seed=2, path=path, operator=rf.OperatorReset(ask), **asked)
 
     def numbers() -> bytes:
@@ -140,7 +128,6 @@ def test_numbered_observations_keep_their_numbers_over_sessions(tmp_path: Path) 
     assert len(whys) == len(came) - (sessions - 1)  # each session but the last ended with a question nobody answered
 
 
-CRASH_ROOT = Path(__file__).parents[3]
 DRIVER = Path(__file__).parent / "kill_driver.py"
 
 

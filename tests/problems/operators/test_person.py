@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.problems.operators.plant import Counter, Plant
+from tests.waiting import LONG, appear, until
 
 import resetfree as rf
 from resetfree.core.errors import EnvironmentFailed, OperatorTimeout
@@ -37,7 +38,7 @@ def learn(problem: Any = None, **asked: Any) -> rf.Run:
 
 
 @contextmanager
-def meanwhile(work: Callable[[], None]) -> Iterator[None]:
+def meanwhile(work: Callable[[], object]) -> Iterator[None]:
     """Do it in another thread, and fail if it failed."""
     failed: list[BaseException] = []
 
@@ -52,27 +53,13 @@ def meanwhile(work: Callable[[], None]) -> Iterator[None]:
     try:
         yield
     finally:
-        thread.join(30)
+        thread.join()
     assert not failed
-    assert not thread.is_alive()
-
-
-def wait_for(path: Path) -> Any:
-    end = time.monotonic() + 30
-    while not path.exists():
-        assert time.monotonic() < end
-        time.sleep(0.005)
-    return json.loads(path.read_text())
 
 
 def when(path: Path, work: Callable[[], object]) -> AbstractContextManager[None]:
     """Meanwhile, do it as soon as the file is there."""
-
-    def wait_and_work() -> None:
-        wait_for(path)
-        work()
-
-    return meanwhile(wait_and_work)
+    return meanwhile(lambda: (appear(path), work())[0])
 
 
 @pytest.mark.parametrize(
@@ -91,7 +78,7 @@ def test_a_function_says_what_it_likes(said: Any, answer: Answer) -> None:
         heard.append(request)
         return said
 
-    for deadline in (None, 30.0):
+    for deadline in (None, LONG):
         assert rf.OperatorReset(ask, deadline).perform(FELL) == answer
     assert heard == [FELL, FELL]
 
@@ -100,7 +87,7 @@ def test_a_function_that_fails_or_says_nonsense() -> None:
     def fail(request: Request) -> None:
         raise OSError("the gripper is jammed")
 
-    for deadline in (None, 30.0):
+    for deadline in (None, LONG):
         with pytest.raises(OSError, match="jammed"):
             rf.OperatorReset(fail, deadline).perform(FELL)
         with pytest.raises(rf.InvalidInput, match=r"must return an Answer, text or None\. Got int instead"):
@@ -110,7 +97,7 @@ def test_a_function_that_fails_or_says_nonsense() -> None:
 def test_a_function_is_not_waited_for_longer_than_the_deadline() -> None:
     never = threading.Event()
     with pytest.raises(OperatorTimeout, match=r"No operator performed the reset of 'cart' within 0\.05 seconds\."):
-        rf.OperatorReset(lambda request: str(never.wait(30)), 0.05).perform(FELL)
+        rf.OperatorReset(lambda request: str(never.wait(LONG)), 0.05).perform(FELL)
     never.set()
 
 
@@ -173,15 +160,15 @@ def test_by_folder_the_request_is_there_and_is_answered(tmp_path: Path, capsys: 
     request, answer = folder / "request.json", folder / "answer.json"
     folder.mkdir(parents=True)
     answer.write_text('{"note": "from yesterday"}')
-    with rf.OperatorReset(folder, deadline=30.0) as operator:
+    with rf.OperatorReset(folder, deadline=LONG) as operator:
 
         def write() -> None:
-            asked = wait_for(request)
+            asked = json.loads(appear(request).read_text())
             assert {**asked, "id": "", "asked": ""} == {
-                "id": "", "problem": "cart", "why": "reset", "detail": "the pole fell", "asked": "", "seconds": 30.0,
+                "id": "", "problem": "cart", "why": "reset", "detail": "the pole fell", "asked": "", "seconds": LONG,
             }  # fmt: skip
             answer.write_text('{"id": "another", "note": "late"}')  # not for this request: left alone
-            time.sleep(0.35)
+            until(lambda: "is not taken: The answer is for another request" in capsys.readouterr().err)
             answer.write_text("{")  # being written
             time.sleep(0.35)
             answer.write_text(json.dumps({"id": asked["id"], "who": "Kim", "note": "bent\x07"}))
@@ -195,7 +182,6 @@ def test_by_folder_the_request_is_there_and_is_answered(tmp_path: Path, capsys: 
             operator.perform(FELL)
         with pytest.raises(rf.InvalidInput, match="is used by another run"):
             rf.OperatorReset(folder).perform(FELL)
-    assert "is not taken: The answer is for another request" in capsys.readouterr().err
     with pytest.raises(OperatorTimeout, match=r"within 0\.2 seconds"):
         rf.OperatorReset(folder, deadline=0.2).perform(FELL)
     assert sorted(p.name for p in folder.iterdir()) == ["lock"]
@@ -205,7 +191,7 @@ def test_a_folder_that_is_gone_is_no_answer(tmp_path: Path) -> None:
     folder = tmp_path / "desk"
     gone = pytest.raises(OperatorTimeout, match="is gone")
     with when(folder / "request.json", lambda: shutil.rmtree(folder)), gone:
-        rf.OperatorReset(folder, deadline=30.0).perform(FELL)
+        rf.OperatorReset(folder, deadline=LONG).perform(FELL)
     if os.geteuid() != 0:
         folder.mkdir(mode=0o500)
         with pytest.raises(rf.InvalidInput, match="cannot be used: Permission denied"):

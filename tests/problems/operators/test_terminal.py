@@ -7,32 +7,23 @@ import select
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import LONG, surroundings
 
 import resetfree as rf
 from resetfree.runs.file.ledger import read
 
-ROOT = Path(__file__).parents[3]
 # Its terminal is the pty, so that Ctrl-C typed there is Ctrl-C.
 START = (
     "import fcntl, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
     "from resetfree.show.cli import main; sys.exit(main(sys.argv[1:]))"
 )
-PROBLEM = (
-    "run",
-    "tests.problems.operators.plant:make",
-    "--primal",
-    "uniform",
-    "--dual",
-    "counting",
-    "--feedback",
-    "realised",
-)
+PROBLEM: tuple[str, ...] = ("run", "tests.problems.operators.plant:make", "--primal", "uniform", "--dual", "counting")
+PROBLEM += ("--feedback", "realised")
 PROMPT = "q stops the run.\r\n> "
 
 
@@ -41,19 +32,16 @@ class Session:
 
     def __init__(self, *words: str, columns: int = 100) -> None:
         self._keys, terminal = pty.openpty()
-        surroundings = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": str(columns), "TERM": "xterm"}
         self.process = subprocess.Popen(
             [sys.executable, "-c", START, *PROBLEM, *words], stdin=terminal, stdout=subprocess.PIPE, stderr=terminal,
-            env=surroundings, start_new_session=True,
+            env=surroundings(COLUMNS=str(columns), TERM="xterm"), start_new_session=True,
         )  # fmt: skip
         os.close(terminal)
         self.screen = ""
 
     def until(self, text: str, times: int = 1) -> None:
         """Wait until the screen has shown it so often."""
-        end = time.monotonic() + 60
         while self.screen.count(text) < times:
-            assert time.monotonic() < end, self.screen
             assert self._look(), self.screen
 
     def type(self, keys: str) -> None:
@@ -65,7 +53,7 @@ class Session:
             pass
         assert self.process.stdout is not None
         out = self.process.stdout.read().decode()
-        return self.process.wait(60), out
+        return self.process.wait(LONG), out
 
     def close(self) -> None:
         if self.process.poll() is None:
@@ -74,7 +62,7 @@ class Session:
         os.close(self._keys)
 
     def _look(self) -> bool:
-        ready, _, _ = select.select([self._keys], [], [], 30)
+        ready, _, _ = select.select([self._keys], [], [], LONG)
         assert ready, self.screen
         try:
             seen = os.read(self._keys, 65_536)
@@ -168,19 +156,9 @@ def test_a_terminal_that_is_gone_or_never_was(sessions: list[Session], tmp_path:
     assert session.end()[0] == 2
     assert "the input from the terminal ended. The run is saved." in session.screen
     assert rf.load(path).realised_resets[-1] == 1
-    words = [
-        sys.executable,
-        "-m",
-        "resetfree.show.cli",
-        *PROBLEM,
-        "--operator",
-        "terminal",
-        "--out",
-        str(tmp_path / "b"),
-    ]
-    surroundings = {**os.environ, "PYTHONPATH": str(ROOT)}
+    words = [sys.executable, "-m", "resetfree.show.cli", *PROBLEM, "--operator", "terminal", "--out", f"{tmp_path}/b"]
     for given in ("", "\n" * 100):  # what waits in a pipe was not typed by anybody
-        done = subprocess.run(words, input=given, capture_output=True, text=True, check=False, env=surroundings)
+        done = subprocess.run(words, input=given, capture_output=True, text=True, check=False, env=surroundings())
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr == (
             "The reset of 'plant' must be confirmed at a terminal. Got another standard input: "

@@ -2,11 +2,14 @@
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.waiting import LONG
+
 import resetfree as rf
+from resetfree.problems.gym.adapter import GymProblem
 from resetfree.problems.machines import switch_on
 from resetfree.problems.remote.faults import Faults
 from resetfree.problems.remote.station import Serving, Station
@@ -20,6 +23,10 @@ class Served(NamedTuple):
     station: Station
     key: LeverKey
     operator: rf.OperatorReset
+
+    def problem(self, **options: Any) -> AbstractContextManager[GymProblem]:
+        """It as a problem that is closed whatever happens; a busy computer may keep it silent for long."""
+        return closing(rf.from_machine(self.url, **{"operator": self.operator, "timeout": 60.0, **options}))
 
 
 @contextmanager
@@ -40,5 +47,5 @@ def served(
             yield Served(opened.url, station, key, rf.OperatorReset(f"lever:{folder / 'lever.key'}"))
         finally:
             ended.set()
-            thread.join(timeout=60)
+            thread.join(LONG)
             assert not thread.is_alive()

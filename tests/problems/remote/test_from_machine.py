@@ -3,7 +3,7 @@
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -11,13 +11,16 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from tests.bank import same_rounds, stop_at
 from tests.problems.remote.machines_served import Served, served
 from tests.show.cli.commands import run as run_command
+from tests.waiting import LONG, until
 
 import resetfree as rf
 from resetfree.core.errors import EnvironmentFailed, OperatorTimeout
 from resetfree.problems.machines import MACHINES, cart_pole
 from resetfree.problems.operators import Automatic, Request
+from resetfree.problems.remote import remote_machine
 from resetfree.problems.remote.packets import Kind, packet
 from resetfree.problems.remote.remote_machine import MachineClient, RemoteMachine
 from resetfree.problems.remote.station import Station
@@ -25,7 +28,6 @@ from resetfree.problems.remote.wires import UdpPort, UdpWire, open_wire, pull
 
 SEED, HORIZON = 3, 40
 START = Request("cart", "start", "a test")
-LONG = 120.0  # seconds that a busy computer may need for anything
 
 
 class OwnChance(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -39,30 +41,10 @@ class OwnChance(gymnasium.Wrapper[Any, Any, Any, Any]):
         return self.env.reset()
 
 
-def until(true: Callable[[], bool]) -> None:
-    end = time.monotonic() + LONG
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
 def learn(problem: Any, **more: Any) -> rf.Run:
     settings: dict[str, Any] = {"dual": {"C": 200.0}, "primal": {"planning": 10, "population": 8, "rounds": 2}}
-    return rf.learn(
-        problem,
-        "model-search",
-        "constant-penalty",
-        feedback="realised",
-        settings=settings,
-        **{"episodes": 6, "seed": 5, **more},
-    )
-
-
-def same(one: rf.Run, other: rf.Run) -> None:
-    """All columns are equal, bit for bit."""
-    assert one.columns.keys() == other.columns.keys()
-    for name, column in one.columns.items():
-        np.testing.assert_equal(list(column), list(other.columns[name]), err_msg=name)
+    how = {"episodes": 6, "seed": 5, "feedback": "realised", "settings": settings, **more}
+    return rf.learn(problem, "model-search", "constant-penalty", **how)
 
 
 @pytest.fixture
@@ -76,22 +58,19 @@ def test_a_run_in_lockstep_is_that_of_the_machine_in_this_process(name: str, tmp
     here = learn(rf.from_gym(OwnChance(MACHINES[name].physics()), horizon=HORIZON))
     assert here.realised_resets[-1] > 0 or name == "tanks"
     with served(tmp_path, name, lockstep=True, seed=SEED) as machine:
-        problem = rf.from_machine(machine.url, horizon=HORIZON, operator=machine.operator)
-        assert problem.names == list(MACHINES[name].sensors)
-        there = learn(problem)
-        problem.close()
+        with machine.problem(horizon=HORIZON) as problem:
+            assert problem.names == list(MACHINES[name].sensors)
+            there = learn(problem)
         counts = machine.station.counts
-    same(here, there)
+    same_rounds(here, there)
     assert counts.ticks == counts.commands == there.columns["steps"].sum()
     assert [one.who for one in there.interventions] == ["lever"] * counts.pulls
 
 
 def test_lost_late_doubled_and_overtaken_packets_change_nothing_in_lockstep(cart: Served, tmp_path: Path) -> None:
     def played(machine: Served) -> rf.Run:
-        problem = rf.from_machine(machine.url, horizon=HORIZON, operator=machine.operator)
-        run = learn(problem, episodes=3)
-        problem.close()
-        return run
+        with machine.problem(horizon=HORIZON) as problem:
+            return learn(problem, episodes=3)
 
     quiet = played(cart)
     (tmp_path / "other").mkdir()
@@ -99,44 +78,33 @@ def test_lost_late_doubled_and_overtaken_packets_change_nothing_in_lockstep(cart
     with served(tmp_path / "other", lockstep=True, seed=SEED, faults=faults) as noisy:
         run = played(noisy)
         assert noisy.station.counts.repeated > 0  # copies came, and did not count
-    same(quiet, run)
+    same_rounds(quiet, run)
 
 
 def test_a_run_is_resumed_after_the_machine_was_switched_off_and_on(tmp_path: Path) -> None:
+    def session(error: type[Exception] | None, rate: float | None = None, **more: Any) -> rf.Run | None:
+        """On another port each time."""
+        options: dict[str, Any] = {} if rate is None else {"rate": rate}
+        with served(tmp_path, lockstep=True, **options) as machine, machine.problem(horizon=HORIZON) as problem:
+            if error is None:
+                return learn(problem, path=file, **more)
+            with pytest.raises(error, match="another problem" if rate else "Stopped after 2"):
+                learn(problem, path=file, **more)
+        return None
+
     file = tmp_path / "a.rfrun"
-    with served(tmp_path, lockstep=True) as first:
-        problem = rf.from_machine(first.url, horizon=HORIZON, operator=first.operator)
-        with pytest.raises(rf.Stopped):
-            learn(problem, path=file, progress=stop_after(2))
-        problem.close()
-    with served(tmp_path, lockstep=True) as second:  # another port
-        problem = rf.from_machine(second.url, horizon=HORIZON, operator=second.operator)
-        run = learn(problem, path=file, resume=True)
-        problem.close()
+    session(rf.Stopped, progress=stop_at(2))
+    run = session(None, resume=True)
+    assert run is not None
     assert len(run) == 6
     assert [one.why for one in run.interventions].count("resume") == 1
-    with served(tmp_path, lockstep=True, rate=60.0) as other:
-        problem = rf.from_machine(other.url, horizon=HORIZON, operator=other.operator)
-        with pytest.raises(rf.RunError, match="another problem"):
-            learn(problem, path=file, resume=True, episodes=7)
-        problem.close()
-
-
-def stop_after(rounds: int) -> Any:
-    def progress(game: Any, this: Any) -> None:
-        if this.k == rounds:
-            raise KeyboardInterrupt
-
-    return progress
+    session(rf.RunError, rate=60.0, resume=True, episodes=7)
 
 
 def test_options_are_those_of_an_environment(cart: Served) -> None:
-    problem = rf.from_machine(
-        cart.url, horizon=7, actions=3, reset_when="angular speed>0.5", operator=cart.operator, name="mine"
-    )
-    assert (problem.name, problem.horizon, problem.n_actions) == ("mine", 7, 3)
-    run = rf.learn(problem, "uniform", "constant-penalty", episodes=5, settings={"dual": {"C": 1.0}})
-    problem.close()
+    with cart.problem(horizon=7, actions=3, reset_when="angular speed>0.5", name="mine") as problem:
+        assert (problem.name, problem.horizon, problem.n_actions) == ("mine", 7, 3)
+        run = rf.learn(problem, "uniform", "constant-penalty", episodes=5, settings={"dual": {"C": 1.0}})
     assert run.realised_resets[-1] > 0
     with pytest.raises(rf.InvalidInput, match="are called position, speed, angle, angular speed"):
         rf.from_machine(cart.url, reset_when="height>1")
@@ -145,29 +113,26 @@ def test_options_are_those_of_an_environment(cart: Served) -> None:
 
 
 def test_by_the_clock_the_controller_keeps_it_up_and_sensors_are_fresh(tmp_path: Path) -> None:
-    with served(tmp_path, rate=100.0) as machine:
-        problem = rf.from_machine(machine.url, operator=machine.operator, timeout=10.0)
-        env: Any = problem.env
-        for _ in range(5):  # a busy computer may stop us for long enough to let it fall
-            observation = problem.perform_reset(0.5, "start")
-            numbers, fallen = [env.client.sensors.number], False
-            while len(numbers) < 200 and not fallen:
-                observation, reward, fallen, _, info = env.step(cart_pole.controller(observation))
-                numbers.append(info["number"])
-                assert 0 < reward <= 1
-                assert 0 <= time.monotonic_ns() - info["received_ns"] < LONG * 1e9
-            assert (np.diff(numbers) > 0).all()  # never the same sensors twice
-            if not fallen:
-                break
-        problem.close()
-        assert not fallen
+    def keeps_up(problem: Any) -> bool:
+        """Whether it stays up for 200 sensors: a busy computer may stop us for long enough to let it fall."""
+        observation, env = problem.perform_reset(0.5, "start"), problem.env
+        numbers, fallen = [env.client.sensors.number], False
+        while len(numbers) < 200 and not fallen:
+            observation, reward, fallen, _, info = env.step(cart_pole.controller(observation))
+            numbers.append(info["number"])
+            assert 0 < reward <= 1
+            assert 0 <= time.monotonic_ns() - info["received_ns"] < LONG * 1e9
+        assert (np.diff(numbers) > 0).all()  # never the same sensors twice
+        return not fallen
+
+    with served(tmp_path, rate=100.0) as machine, machine.problem() as problem:
+        until(lambda: keeps_up(problem))
 
 
 def test_by_the_clock_a_learner_falls_and_is_put_back_and_loss_does_no_harm(tmp_path: Path) -> None:
     faults = {"loss": 0.05, "delay_ms": 1.0, "duplicate": 0.05, "reorder": 0.05, "freeze": 0.01, "freeze_ms": 30.0}
     with served(tmp_path, rate=200.0, faults=faults) as machine:
-        problem = rf.from_machine(machine.url, horizon=HORIZON, operator=machine.operator, timeout=10.0)
-        with closing(problem):
+        with machine.problem(horizon=HORIZON) as problem:
             run = learn(problem, episodes=4)
         counts = machine.station.counts
     assert len(run) == 4
@@ -176,35 +141,29 @@ def test_by_the_clock_a_learner_falls_and_is_put_back_and_loss_does_no_harm(tmp_
 
 
 def test_a_machine_that_falls_silent_fails_the_run_and_loses_nothing(tmp_path: Path) -> None:
-    file = tmp_path / "a.rfrun"
+    file, calls = tmp_path / "a.rfrun", list[int]()
     with served(tmp_path, rate=200.0) as machine:
-        problem = rf.from_machine(machine.url, horizon=5, operator=machine.operator, timeout=3.0)
-        calls: list[int] = []
 
         def cut(game: Any, this: Any) -> None:
+            """The end of the session, as if the client had sent it: from then on there are no sensors."""
             calls.append(this.k)
             if this.k == 2:
-                machine.station.receive(*_bye(machine), time.monotonic_ns())
+                one = packet(Kind.BYE, machine.station._session, 0, 0)
+                machine.station.receive(one, len(one), machine.station.client, time.monotonic_ns())
+                problem.env.unwrapped.timeout = 0.5  # type: ignore[attr-defined]
 
-        with pytest.raises(EnvironmentFailed, match=r"no sensors came for 3 s"):
+        silent = pytest.raises(EnvironmentFailed, match=r"no sensors came for 0\.5 s")
+        with machine.problem(horizon=5) as problem, silent:
             learn(problem, path=file, progress=cut)
-        problem.close()
     assert len(rf.load(file)) == calls[-1] == 2
-
-
-def _bye(machine: Served) -> tuple[bytes, int, Any]:
-    """The end of the session, as if the client had sent it: from then on there are no sensors."""
-    one = packet(Kind.BYE, machine.station._session, 0, 0)
-    return one, len(one), machine.station.client
 
 
 def test_an_operator_who_did_not_put_it_back_is_noticed(tmp_path: Path) -> None:
     with served(tmp_path, rate=500.0) as machine:
         until(lambda: machine.station.fallen)
-        problem = rf.from_machine(machine.url, operator=Automatic())
-        with pytest.raises(EnvironmentFailed, match=r"still lies where it fell .*pull its lever"):
+        lies = pytest.raises(EnvironmentFailed, match=r"still lies where it fell .*pull its lever")
+        with machine.problem(operator=Automatic()) as problem, lies:
             learn(problem)
-        problem.close()
 
 
 def test_the_lever_must_be_that_of_the_machine(cart: Served, tmp_path: Path) -> None:
@@ -222,14 +181,13 @@ def test_one_program_at_a_time_commands_it(cart: Served, monkeypatch: pytest.Mon
     monkeypatch.setattr(sys.modules[Station.__module__], "LEASE", 10**12)
     mine = rf.from_machine(cart.url, operator=cart.operator)
     other = MachineClient(UdpWire("127.0.0.1", int(cart.url.rpartition(":")[2])))
-    with pytest.raises(rf.ResetFreeError, match="it is commanded by another program"):
-        other.connect(0.2)
-    mine.close()
-    assert other.connect(LONG) == mine.env.statement  # type: ignore[attr-defined]
-    other.close()
+    with closing(other):
+        with closing(mine), pytest.raises(rf.ResetFreeError, match="it is commanded by another program"):
+            other.connect(5.0)
+        assert other.connect(LONG) == mine.env.statement  # type: ignore[attr-defined]
 
 
-def test_what_is_no_machine_is_refused_in_one_sentence() -> None:
+def test_what_is_no_machine_is_refused_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(
         rf.InvalidInput, match=r"at udp://127\.0\.0\.1:9 cannot be commanded: no program listens there\."
     ):
@@ -237,7 +195,8 @@ def test_what_is_no_machine_is_refused_in_one_sentence() -> None:
     for address in ("udp://127.0.0.1", "udp://:5", "udp://x:y", "tcp://127.0.0.1:5", "", 5, "udp://h:99999"):
         with pytest.raises(rf.InvalidInput, match="The address of a machine must be"):
             rf.from_machine(address)  # type: ignore[arg-type]
-    with UdpPort() as deaf, pytest.raises(rf.InvalidInput, match="it did not answer within 5 s"):
+    monkeypatch.setattr(remote_machine, "GREETING", 0.1)
+    with UdpPort() as deaf, pytest.raises(rf.InvalidInput, match="it did not answer within 1 s"):
         rf.from_machine(deaf.url)
     with pytest.raises(rf.InvalidInput, match="must be a Wire"):
         rf.from_machine(lambda: 5)  # type: ignore[arg-type, return-value]
@@ -262,15 +221,15 @@ def test_damaged_packets_are_dropped_and_asked_for_again(cart: Served) -> None:
     port = int(cart.url.rpartition(":")[2])
     env = RemoteMachine(lambda: Liar(port))
     twin = OwnChance(cart_pole.CartPole())
-    observation, _ = env.reset()
-    for _ in range(20):
-        action = cart_pole.controller(observation)
-        observation, reward, *_ = env.step(action)
-        expected, paid, *_ = twin.step(action)
-        np.testing.assert_array_equal(observation, expected)
-        assert reward == paid
-    assert env.client.dropped > 5
-    env.close()
+    with closing(env):
+        observation, _ = env.reset()
+        for _ in range(20):
+            action = cart_pole.controller(observation)
+            observation, reward, *_ = env.step(action)
+            expected, paid, *_ = twin.step(action)
+            np.testing.assert_array_equal(observation, expected)
+            assert reward == paid
+        assert env.client.dropped > 5
 
 
 def test_the_command_line_learns_on_a_machine(cart: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,7 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.simulated_clock import Simulated
-from tests.show.cli.test_cli_machine import LONG, Program
+from tests.show.cli.test_cli_machine import Program
+from tests.waiting import LONG
 
 import resetfree as rf
 from resetfree.core.errors import EnvironmentFailed
@@ -42,7 +43,8 @@ def switched_on(folder: Path, rate: str) -> Iterator[tuple[Program, GymProblem]]
     program = Program(folder, "cartpole", "--rate", rate)
     try:
         operator = rf.OperatorReset(f"lever:{program.file}")
-        yield program, rf.from_machine(program.key.url, horizon=20, operator=operator, timeout=LONG)
+        with closing(rf.from_machine(program.key.url, horizon=20, operator=operator, timeout=LONG)) as problem:
+            yield program, problem
     finally:
         program.process.kill()
         program.process.communicate()
@@ -93,7 +95,6 @@ def test_a_machine_that_falls_silent_is_commanded_no_more_and_is_played_again_wh
         env.timeout = LONG
         episode, _ = play(problem, ticks, Balances(), None)
         assert len(episode.actions) > 0
-        problem.close()
 
 
 class Sends:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.problems.remote.test_from_machine import until
+from tests.waiting import appear, surroundings, until
 
 import resetfree as rf
 from resetfree.problems import paced
@@ -46,7 +46,7 @@ def free_port() -> int:
 
 @contextmanager
 def running(*command: str, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    process = subprocess.Popen([sys.executable, *command], cwd=folder)
+    process = subprocess.Popen([sys.executable, *command], cwd=folder, env=surroundings())
     try:
         yield process
     finally:
@@ -114,7 +114,7 @@ def test_the_commands_of_the_page_learn(tmp_path: Path, monkeypatch: pytest.Monk
     machine, learner = (line.replace("9000", port) for line in SHELL[:2])
     words = [*shlex.split(machine)[1:], "--lockstep"]  # so that it takes no longer than it must
     with running("-m", "resetfree.show.cli", *words, folder=tmp_path):
-        until((tmp_path / "cart.key").exists)
+        appear(tmp_path / "cart.key")
         assert main([*shlex.split(learner.replace("--episodes 50", "--episodes 2"))[1:], "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["realised_resets"] >= 0
         assert len(rf.load("cart.rfrun")) == 2
@@ -145,7 +145,7 @@ def test_the_commands_of_the_page_learn_by_the_clock(
     # A busy computer may stop the machine for longer than it may be silent, and a learner of the lowest class for ever.
     patient = " --set timeout=60 --learner usual"
     with running("-m", "resetfree.show.cli", *shlex.split(machine)[1:], folder=tmp_path):
-        until((tmp_path / "pole.key").exists)
+        appear(tmp_path / "pole.key")
         assert main([*shlex.split(shorter + patient)[1:], "--json"]) == 0
         said = json.loads(capsys.readouterr().out)
         run = rf.load("pole.rfrun")

@@ -9,7 +9,7 @@ import threading
 import tty
 import zlib
 from collections.abc import Hashable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.bank import same_rounds
 from tests.problems.remote.machines_served import served
-from tests.problems.remote.test_from_machine import HORIZON, SEED, OwnChance, learn, same
+from tests.problems.remote.test_from_machine import HORIZON, SEED, OwnChance, learn
 
 import resetfree as rf
 from resetfree.problems.machines import MACHINES, switch_on
@@ -72,14 +73,10 @@ def test_a_packet_with_one_changed_byte_is_refused(one: bytes, data: st.DataObje
     assert read(damaged, len(damaged)) is None
 
 
-@given(packets, st.integers(1, 60))
-def test_a_packet_that_is_cut_or_too_long_is_refused(one: bytes, n: int) -> None:
+@given(packets, st.integers(1, 60), st.binary(max_size=300))
+def test_a_packet_that_is_cut_or_too_long_and_random_bytes_are_refused(one: bytes, n: int, junk: bytes) -> None:
     assert read(one[:-n], len(one) - n) is None
     assert read(one + bytes(n), len(one) + n) is None
-
-
-@given(st.binary(max_size=300))
-def test_random_bytes_are_no_packet(junk: bytes) -> None:
     assert read(junk, len(junk)) is None
 
 
@@ -181,7 +178,7 @@ def cable(noise: int = 0) -> Iterator[tuple[str, str]]:
         yield os.ttyname(near), os.ttyname(far)
     finally:
         ended.set()
-        thread.join(timeout=60)
+        thread.join()
         for pair in pairs:
             for end in pair:
                 os.close(end)
@@ -204,24 +201,23 @@ def test_a_run_over_a_line_is_that_of_the_machine_in_this_process(noise: int, tm
             assert pull(wires[-1], machine.key.token, 60.0) is not None
             return "by the line"
 
-        problem = rf.from_machine(opened, horizon=HORIZON, operator=rf.OperatorReset(put_back), timeout=30.0)
-        there = learn(problem, episodes=3)
-        problem.close()
+        with closing(rf.from_machine(opened, horizon=HORIZON, operator=rf.OperatorReset(put_back), timeout=60.0)) as it:
+            there = learn(it, episodes=3)
         assert (machine.station.counts.repeated > 0) == bool(noise)
-    same(here, there)
+    same_rounds(here, there)
 
 
 def test_by_its_address(tmp_path: Path) -> None:
     with cable() as (near, far), served(tmp_path, rate=100.0, port=SerialPort(far, 9600)) as machine:
         assert machine.url == f"serial://{far}?baud=9600"
-        problem = rf.from_machine(f"serial://{near}?baud=9600", timeout=10.0)
-        env: Any = problem.env
-        before = env.client.sensors.tick
-        env.step(np.zeros(1))
-        assert env.client.sensors.tick > before
-        with pytest.raises(rf.InvalidInput, match="cannot be opened"):  # it is in use
-            rf.from_machine(f"serial://{near}?baud=9600")
-        problem.close()
+        address = f"serial://{near}?baud=9600"
+        with closing(rf.from_machine(address, timeout=60.0)) as problem:
+            env: Any = problem.env
+            before = env.client.sensors.tick
+            env.step(np.zeros(1))
+            assert env.client.sensors.tick > before
+            with pytest.raises(rf.InvalidInput, match="cannot be opened"):  # it is in use
+                rf.from_machine(address)
 
 
 def test_what_is_no_line_is_refused_in_one_sentence(tmp_path: Path) -> None:
@@ -283,45 +279,19 @@ ACTION = {"name": "force", "low": -1.0, "high": 1.0, "neutral": 0.0}
 SENSOR = {"name": "angle", "low": -1.0, "high": 1.0}
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"rate": 0},
-        {"rate": "fast"},
-        {"rate": 10**400},
-        {"name": "a\nb"},
-        {"name": ""},
-        {"lockstep": 1},
-        {"watchdog_ms": -1},
-        {"actions": []},
-        {"actions": [ACTION] * 2},
-        {"actions": [{**ACTION, "low": None}]},
-        {"actions": [{**ACTION, "neutral": 2.0}]},
-        {"actions": [{**ACTION, "high": -2.0}]},
-        {"sensors": [{**SENSOR, "high": -2.0}]},
-        {"sensors": [{**SENSOR, "name": f"s{i}"} for i in range(65)]},
-        {"sensors": [{**SENSOR, "low": 10**400}]},
-        {"reward": {"low": 1, "high": 1}},
-        {"fall": "x" * 1000},
-        {"more": 1},
-    ],
-    ids=str,
-)
-def test_a_wrong_statement_is_refused_in_one_sentence(change: dict[str, Any]) -> None:
+CHANGES: list[dict[str, Any]] = [
+    *({"rate": wrong} for wrong in (0, "fast", 10**400)), {"name": "a\nb"}, {"name": ""}, {"lockstep": 1},
+    {"watchdog_ms": -1}, {"actions": []}, {"actions": [ACTION] * 2}, {"actions": [{**ACTION, "low": None}]},
+    {"actions": [{**ACTION, "neutral": 2.0}]}, {"actions": [{**ACTION, "high": -2.0}]},
+    {"sensors": [{**SENSOR, "high": -2.0}]}, {"sensors": [{**SENSOR, "name": f"s{i}"} for i in range(65)]},
+    {"sensors": [{**SENSOR, "low": 10**400}]}, {"reward": {"low": 1, "high": 1}}, {"fall": "x" * 1000}, {"more": 1},
+]  # fmt: skip
+TEXTS = [b"", b"{", b"[" * 5000, b"NaN", b"\xff", json.dumps(FORM).replace("50.0", "NaN").encode()]
+TEXTS += [json.dumps({**FORM, **change}).encode() for change in CHANGES]
+TEXTS += [json.dumps({name: value for name, value in FORM.items() if name != key}).encode() for key in FORM]
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
+def test_a_wrong_statement_is_refused_in_one_sentence(text: bytes) -> None:
     with pytest.raises(rf.InvalidInput, match="statement of the machine"):
-        MachineStatement.read(json.dumps({**FORM, **change}).encode())
-
-
-def test_what_lacks_a_key_or_is_no_json_is_refused() -> None:
-    for key in FORM:
-        with pytest.raises(rf.InvalidInput):
-            MachineStatement.read(json.dumps({name: value for name, value in FORM.items() if name != key}).encode())
-    for text in (b"", b"{", b"[" * 5000, b"NaN", b"\xff", json.dumps(FORM).replace("50.0", "NaN").encode()):
-        with pytest.raises(rf.InvalidInput):
-            MachineStatement.read(text)
-
-
-@given(st.binary(max_size=200))
-def test_random_bytes_are_no_statement(junk: bytes) -> None:
-    with pytest.raises(rf.InvalidInput):
-        MachineStatement.read(junk)
+        MachineStatement.read(text)

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.waiting import until
 
 import resetfree as rf
 from resetfree.core.plain_tree import plan_digest
 from resetfree.runs.live import board as boards
-from resetfree.runs.live import board as module
 from resetfree.runs.live.board import LEAST, NONE, Board
 
 # Posts messages whose bytes are all n mod 256 and whose tag is n, of changing sizes, until it is killed.
@@ -97,7 +97,7 @@ def test_a_writer_that_fails_in_the_middle_leaves_the_message_before(
 ) -> None:
     with Board.make(folder) as writer, Board.join(folder) as reader:
         writer.post(b"whole", tag=1)
-        monkeypatch.setattr(module, "SIZE", 10**6)  # the fields of the place cannot be written
+        monkeypatch.setattr(boards, "SIZE", 10**6)  # the fields of the place cannot be written
         with pytest.raises(IndexError):
             writer.post(b"torn", tag=2)
         monkeypatch.undo()
@@ -108,17 +108,14 @@ def test_a_writer_that_fails_in_the_middle_leaves_the_message_before(
 
 def test_no_message_is_torn_while_another_process_writes(folder: Path, writer: subprocess.Popen[str]) -> None:
     with Board.join(folder) as reader:
-        taken, last, end = 0, 0, time.monotonic() + 60
-        while taken < 100 and time.monotonic() < end:
-            found = reader.take(bytes, after=last)
-            if found is None:
-                continue
+        last = 0
+        for _ in range(100):
+            found = until(lambda: reader.take(bytes, after=last), pause=0.0)  # noqa: B023
+            assert found is not None
             (last, tag, digest), data = found
             assert tag == last
             assert data == bytes([last % 256]) * (1_000_000 + 1000 * (last % 50))
             assert digest == plan_digest(data)
-            taken += 1
-        assert taken == 100
 
 
 def test_a_writer_that_is_killed_is_followed_by_another(folder: Path) -> None:
@@ -131,9 +128,7 @@ def test_a_writer_that_is_killed_is_followed_by_another(folder: Path) -> None:
             ) as one:
                 assert one.stdout is not None
                 assert int(one.stdout.readline()) == before  # it goes on where the other one was
-                end = time.monotonic() + 60
-                while reader.newest().number < before + 5 + turn and time.monotonic() < end:
-                    time.sleep(0.001)
+                until(lambda: reader.newest().number >= before + 5 + turn)  # noqa: B023
                 one.kill()
             found = reader.take(bytes)
             assert found is not None

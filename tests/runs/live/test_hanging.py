@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 from tests.runs.live.quick_players import Deadlocked, Looping, Mortal, Quick, Stalling
-from tests.runs.live.test_live import ROOT, children, is_gone, learn, replayed, until
+from tests.runs.live.test_live import learn, replayed
 from tests.runs.live.test_ray_learner import HERE, tame
+from tests.waiting import children, is_gone, surroundings, until
 
 import resetfree as rf
 from resetfree.core.errors import Notice
@@ -167,18 +168,12 @@ def test_an_actor_of_ray_that_hangs_is_replaced_and_nothing_is_lost(tmp_path: Pa
 @pytest.mark.slow
 def test_a_learner_that_hangs_always_ends_the_run_with_a_sentence(tmp_path: Path) -> None:
     (marks := tmp_path / "marks").mkdir()
+    looping, rate = Looping(str(marks), always=True), rf.Deadlines(50.0, patience=0.5)
     with (
         pytest.warns(Notice, match="The learner hung"),
         pytest.raises(rf.RunError, match=f"The learner hung {MOST} times in a row without a new plan"),
     ):
-        learn(
-            tame(),
-            Looping(str(marks), always=True),
-            path=tmp_path / "a.rfrun",
-            rate=rf.Deadlines(50.0, patience=0.5),
-            episodes=10**6,
-            max_staleness=10**6,
-        )
+        learn(tame(), looping, path=tmp_path / "a.rfrun", rate=rate, episodes=10**6, max_staleness=10**6)
     assert len(list(marks.iterdir())) == MOST
     assert len(read(tmp_path / "a.rfrun").columns["k"]) >= 7
 
@@ -198,9 +193,8 @@ def test_a_run_that_is_stopped_as_a_whole_has_no_hang(tmp_path: Path) -> None:
         "from tests.runs.live.test_hanging import learn, tame; from pathlib import Path; "
         f"learn(tame(), path=Path({str(file)!r}), rate=50.0, episodes=10**6, checkpoint_every=0.05)"
     )
-    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-    command, env = [sys.executable, "-W", "default", "-c", script], {**os.environ, "PYTHONPATH": path}
-    with subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True) as acting:
+    command = [sys.executable, "-W", "default", "-c", script]
+    with subprocess.Popen(command, env=surroundings(), stderr=subprocess.PIPE, text=True) as acting:
         until(lambda: file.exists() and len(read(file).columns["k"]) > 5)
         (learner,) = children(acting.pid)
         for number in (signal.SIGSTOP, signal.SIGCONT):
@@ -213,7 +207,7 @@ def test_a_run_that_is_stopped_as_a_whole_has_no_hang(tmp_path: Path) -> None:
         until(lambda: read(file).columns["based_on"][-1] > before + 5)
         assert children(acting.pid) == [learner]
         acting.send_signal(signal.SIGINT)
-        _, said = acting.communicate(timeout=120)
+        _, said = acting.communicate()
     assert "hung" not in said
     assert [one for one in read(file).notes if one.restart] == []
     replayed(rf.load(file, tame(), primal=Quick), tame())

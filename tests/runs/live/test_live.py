@@ -1,19 +1,19 @@
 """Runs by the clock, with real processes: nothing is asserted about time, only counts and the replay from the file."""
 
-import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.bank import stop_at
 from tests.problems.remote.machines_served import served
 from tests.runs.live.quick_players import Mortal, Quick, Raising, WithCode
+from tests.waiting import children, is_gone, surroundings, until
 
 import resetfree as rf
 from resetfree.core.errors import EnvironmentFailed, Notice
@@ -24,7 +24,6 @@ from resetfree.runs.resuming import whole_run
 
 PROBLEM = "gym:CartPole-v1"
 OPTIONS = {"horizon": 10}
-ROOT = Path(__file__).parents[3]
 
 
 def learn(problem: Any = PROBLEM, primal: Any = Quick, **more: Any) -> rf.Run:
@@ -39,34 +38,6 @@ def replayed(run: rf.Run, problem: Any = PROBLEM, primal: Any = Quick) -> None:
     options = OPTIONS if isinstance(problem, str) else None
     for claim in whole_run(rf.load(run.path, problem, options, primal=primal)):  # type: ignore[arg-type]
         assert claim.holds, claim
-
-
-def until(true: Callable[[], Any], seconds: float = 120.0) -> None:
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
-def is_gone(pid: int) -> bool:
-    """Whether a process that is no child of ours has ended."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return True
-    return state == "Z"
-
-
-def children(pid: int) -> list[int]:
-    """The processes that a process has started."""
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            if int(stat.read_text().rpartition(")")[2].split()[1]) == pid:
-                found.append(int(stat.parent.name))
-        except OSError:  # it has just ended
-            continue
-    return found
 
 
 def test_a_run_at_a_rate_is_replayed_from_its_file_bit_for_bit(tmp_path: Path) -> None:
@@ -127,8 +98,7 @@ def test_a_policy_that_holds_code_is_refused_before_the_first_round(tmp_path: Pa
 
 
 def test_a_machine_is_learned_on_at_its_own_rate_and_the_run_is_resumed(tmp_path: Path) -> None:
-    with served(tmp_path, lockstep=True, seed=2) as machine:
-        problem = rf.from_machine(machine.url, horizon=10, operator=machine.operator, actions=2)
+    with served(tmp_path, lockstep=True, seed=2) as machine, machine.problem(horizon=10, actions=2) as problem:
         first = learn(problem, path=tmp_path / "a.rfrun", rate="own", max_resets=1, episodes=100)
         assert first.columns["reset"].sum() == 1
         run = learn(problem, path=tmp_path / "a.rfrun", rate="own", max_resets=2, episodes=100, resume=True)
@@ -136,21 +106,20 @@ def test_a_machine_is_learned_on_at_its_own_rate_and_the_run_is_resumed(tmp_path
         assert run.columns["reset"].sum() == 2
         assert [one.why for one in run.interventions] == ["start", "resume"]
         replayed(run, problem)
-        problem.close()
 
 
 def test_a_machine_that_falls_silent_fails_the_run_and_loses_nothing(tmp_path: Path) -> None:
     with served(tmp_path, lockstep=True, seed=2) as machine:
-        problem = rf.from_machine(machine.url, horizon=10, operator=machine.operator, actions=2, timeout=0.5)
 
         def leave(game: Any, this: Any) -> None:
             if this.k == 3:
                 machine_side: Any = problem.env.unwrapped
                 machine_side.client.wire.send = lambda packet: None  # nothing arrives any more
+                machine_side.timeout = 0.5
 
-        with pytest.raises(EnvironmentFailed, match="MachineSilent"):
+        silent = pytest.raises(EnvironmentFailed, match="MachineSilent")
+        with machine.problem(horizon=10, actions=2) as problem, silent:
             learn(problem, path=tmp_path / "a.rfrun", rate=50.0, episodes=1000, progress=leave)
-        problem.close()
     assert len(read(tmp_path / "a.rfrun").columns["k"]) >= 3
 
 
@@ -160,8 +129,7 @@ def test_an_acting_process_that_is_killed_is_resumed(tmp_path: Path) -> None:
         "from tests.runs.live.test_live import learn; from pathlib import Path; "
         f"learn(path=Path({str(file)!r}), episodes=100_000, checkpoint_every=0.05)"
     )
-    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-    with subprocess.Popen([sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": path}) as process:
+    with subprocess.Popen([sys.executable, "-c", script], env=surroundings()) as process:
         until(lambda: file.exists() and len(read(file).columns["k"]) > 20)
         (learner,) = children(process.pid)
         process.kill()
@@ -169,12 +137,8 @@ def test_an_acting_process_that_is_killed_is_resumed(tmp_path: Path) -> None:
     before = read(file).columns
     n = len(before["k"])
 
-    def stop(game: Any, this: Any) -> None:
-        if this.k == n + 10:
-            raise KeyboardInterrupt
-
     with pytest.raises(rf.Stopped) as stopped:
-        learn(path=file, episodes=100_000, resume=True, progress=stop)
+        learn(path=file, episodes=100_000, resume=True, progress=stop_at(n + 10))
     run = stopped.value.run
     assert len(run) >= n + 10
     for name, column in before.items():
@@ -198,14 +162,11 @@ def test_ctrl_c_saves_the_run_and_ends_the_learner(tmp_path: Path) -> None:
     words += ["--bound", "1", "--rate", "1000", "--learner", "usual", "--episodes", "100000", "--set", "horizon=10"]
     words += ["--max-staleness", "50"]
     command = [sys.executable, "-m", "resetfree.show.cli", *words, "--out", str(file)]
-    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-    with subprocess.Popen(
-        command, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path}
-    ) as process:
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=surroundings()) as process:
         until(lambda: file.exists() and len(read(file).columns["k"]) > 5)
         (learner,) = children(process.pid)
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=120)
+        _, said = process.communicate()
     assert process.returncode == 130
     again = f"--resume --out {file} --primal tests.runs.live.quick_players:Quick --learner usual --max-staleness 50"
     assert f"Continue with: resetfree run gym:CartPole-v1 {again}\n" in said

@@ -1,10 +1,12 @@
 """A machine never waits without a command while a plan is made: it has fallen, is held, or gets the safe action."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tests.problems.remote.machines_served import served
+from tests.runs.live import quick_players
 from tests.runs.live.quick_players import Mortal
 from tests.runs.live.test_live import learn, replayed
 
@@ -14,6 +16,7 @@ from resetfree.problems.remote.packets import ANSWERS
 from resetfree.runs.live.acting import _Acting
 
 RATE, SLOW = 50.0, 0.4  # Hz; seconds that a plan takes: 20 ticks
+AGES = 2.0  # the same where a busy computer must not be mistaken for it
 
 
 def test_after_a_fall_the_plan_is_there_before_the_lever_is_pulled(
@@ -38,40 +41,33 @@ def test_after_a_fall_the_plan_is_there_before_the_lever_is_pulled(
             return accept(header, payload, *more)
 
         monkeypatch.setattr(station, "_command", command)
-        problem = rf.from_machine(machine.url, horizon=25, operator=machine.operator, actions=2, timeout=60.0)
-        run = learn(problem, Mortal(slow=SLOW), path=tmp_path / "a.rfrun", rate="own", max_resets=2, episodes=1000)
-        assert station.client is None  # it is released when the run has ended
-        before = station.counts.due
-        problem.close()
+        with machine.problem(horizon=25, actions=2) as problem:
+            run = learn(problem, Mortal(slow=AGES), path=tmp_path / "a.rfrun", rate="own", max_resets=2, episodes=1000)
+            assert station.client is None  # it is released when the run has ended
+            before = station.counts.due
     assert station.counts.due == before
     assert at_reset[0] == (-1, 0)
     assert len(at_reset) == len(behind) == 2  # at the start, and after the first fall
     assert at_reset[1][0] >= at_reset[1][1] > 0
-    assert max(behind) <= 10
+    assert max(behind) <= 0.75 * AGES * RATE
+    monkeypatch.setattr(quick_players, "time", SimpleNamespace(sleep=lambda seconds: None))
     replayed(run, problem, Mortal)
 
 
 def test_while_acting_waits_for_a_slow_learner_the_safe_action_is_commanded_and_no_policy_acts_on_old_sensors(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     firsts: list[int] = []  # the first action of every round
     with served(tmp_path, "tanks", rate=RATE, seed=2) as machine:
-        two = [[0.0, 0.0], [0.2, 0.2]]
-        problem = rf.from_machine(machine.url, horizon=3, operator=machine.operator, actions=two, timeout=60.0)
-        with pytest.warns(Notice, match="safe action is held"):
-            run = learn(
-                problem,
-                Mortal(slow=SLOW),
-                path=tmp_path / "a.rfrun",
-                rate=rf.Deadlines(RATE, safe=1),
-                max_staleness=1,
-                episodes=8,
-                progress=lambda game, this: firsts.append(int(this.episode.actions[0])),
-            )
-        problem.close()
+        how: dict[str, Any] = {"rate": rf.Deadlines(RATE, safe=1), "max_staleness": 1, "episodes": 8}
+        how["progress"] = lambda game, this: firsts.append(int(this.episode.actions[0]))
+        two = machine.problem(horizon=3, actions=[[0.0, 0.0], [0.2, 0.2]])
+        with two as problem, pytest.warns(Notice, match="safe action is held"):
+            run = learn(problem, Mortal(slow=SLOW), path=tmp_path / "a.rfrun", **how)
         commands = machine.station.counts.commands
     waited = [one.k for one in run.notes if "safe action is held" in one.what]
     assert waited
     assert [firsts[k - 1] for k in waited] == [1] * len(waited)
     assert commands >= run.columns["steps"].sum() + 10  # between the episodes too
+    monkeypatch.setattr(quick_players, "time", SimpleNamespace(sleep=lambda seconds: None))
     replayed(run, problem, Mortal)

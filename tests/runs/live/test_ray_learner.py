@@ -20,7 +20,8 @@ import numpy as np
 import pytest
 from benchmarks.sweep_ray import free_port, kill_tree
 from tests.runs.live.quick_players import Mortal, Raising, Stalling
-from tests.runs.live.test_live import ROOT, children, learn, replayed, until
+from tests.runs.live.test_live import learn, replayed
+from tests.waiting import ROOT, children, surroundings, until
 
 import resetfree as rf
 from resetfree.core.errors import Notice
@@ -62,8 +63,7 @@ class Cluster:
     def start(self) -> None:
         words = ["--head", "--node-ip-address=127.0.0.10", "--port", self.address.rpartition(":")[2], "--num-cpus=2"]
         words += ["--include-dashboard=false", "--temp-dir", str(self._temp), "--object-store-memory", str(80 * 2**20)]
-        path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-        env = {**os.environ, "PYTHONPATH": path, "RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}
+        env = surroundings(RAY_USAGE_STATS_ENABLED="0", RAY_worker_niceness="0")
         log = self._temp / "log"
         command = [sys.executable, "-m", "ray.scripts.scripts", "start", *words, "--block"]
         for _ in range(5):  # Ray gives itself 30 s to start, which may be too short on a busy machine
@@ -132,16 +132,8 @@ def test_an_actor_that_is_stopped_for_a_while_loses_nothing_and_acting_goes_on(
             if len(since) == 40:
                 os.kill(int(number), signal.SIGCONT)
 
-    run = learn(
-        tame(),
-        Stalling(str(tmp_path)),
-        path=tmp_path / "a.rfrun",
-        learner=cluster.learner,
-        episodes=1000,
-        max_staleness=500,
-        progress=wake,
-        rate=200.0,
-    )
+    how: dict[str, Any] = {"learner": cluster.learner, "episodes": 1000, "max_staleness": 500, "rate": 200.0}
+    run = learn(tame(), Stalling(str(tmp_path)), path=tmp_path / "a.rfrun", progress=wake, **how)
     assert len(since) > 40
     assert count(run, "The learner") == 0  # nobody noticed
     assert run.plan_ages.max() >= 40
@@ -156,16 +148,9 @@ def test_a_relay_that_is_killed_starts_again_with_a_new_actor(tmp_path: Path, cl
             (pid,) = relays()
             os.kill(pid, signal.SIGKILL)
 
+    how: dict[str, Any] = {"learner": cluster.learner, "episodes": 1000, "max_staleness": 200, "rate": 200.0}
     with pytest.warns(Notice, match="The learner ended .killed by SIGKILL"):
-        run = learn(
-            tame(),
-            path=tmp_path / "a.rfrun",
-            learner=cluster.learner,
-            episodes=1000,
-            max_staleness=200,
-            progress=kill,
-            rate=200.0,
-        )
+        run = learn(tame(), path=tmp_path / "a.rfrun", progress=kill, **how)
     assert list(run.columns["k"]) == list(range(1, 1001))
     assert count(run, "The learner ended (killed by SIGKILL)") == 2
     replayed(run, tame())
@@ -182,16 +167,9 @@ def test_a_cluster_that_is_gone_for_a_while_and_comes_back(tmp_path: Path, clust
             cluster.kill()
             back.start()
 
+    how: dict[str, Any] = {"learner": cluster.learner, "episodes": 300, "max_staleness": 100, "rate": 200.0}
     with pytest.warns(Notice, match="is lost|learner ended"):
-        run = learn(
-            tame(),
-            path=tmp_path / "a.rfrun",
-            learner=cluster.learner,
-            episodes=300,
-            max_staleness=100,
-            progress=cut,
-            rate=200.0,
-        )
+        run = learn(tame(), path=tmp_path / "a.rfrun", progress=cut, **how)
     back.join()
     assert list(run.columns["k"]) == list(range(1, 301))
     assert run.plan_ages.max() == 100

@@ -5,12 +5,13 @@ import shutil
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.bank import edit, rows
 from tests.runs.live.quick_players import Quick, Raising
 from tests.runs.live.test_live import OPTIONS, PROBLEM, learn, replayed
 
@@ -118,11 +119,6 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-def rows(file: Path, table: str) -> list[Any]:
-    with sqlite3.connect(file) as connection:
-        return connection.execute(f"SELECT * FROM {table} ORDER BY rowid").fetchall()
-
-
 def mirrored(played: Path, file: Path) -> Mirror:
     mirror = Mirror(file)
     with runfile.reading(played) as connection:
@@ -174,8 +170,7 @@ def relayed(played: Path, primal: Any, folder: Path) -> Iterator[tuple[Relay, Su
     boards.mkdir()
     file = folder / "b.rfrun"
     shutil.copy(played, file)
-    with sqlite3.connect(file) as connection:
-        connection.execute("DELETE FROM checkpoints")  # all rounds are learned again
+    edit(file, "DELETE FROM checkpoints")  # all rounds are learned again
     with (
         Supervisor(boards) as made,
         Relay(file, made.plans, made.checkpoints, lambda name, *all: getattr(learner, name)(*all)) as relay,
@@ -206,7 +201,7 @@ def test_a_new_learner_holds_the_plan_that_the_one_before_left_on_the_board(
     file, boards = tmp_path / "b.rfrun", tmp_path / "boards"
     shutil.copy(played, file)
     boards.mkdir()
-    with Supervisor(boards) as made, sqlite3.connect(file) as connection:
+    with Supervisor(boards) as made, closing(sqlite3.connect(file)) as connection:
         connection.execute("DELETE FROM checkpoints")
         for table in (ROUNDS, MOVES):
             connection.execute(f"DELETE FROM {table} WHERE k > 5")

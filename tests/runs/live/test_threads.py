@@ -1,7 +1,7 @@
 """Plans are read ahead: the newest one, once, whole, and what is wrong with one is raised where the run is played."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 from gymnasium import spaces
 from tests.runs.live.quick_players import Quick
 from tests.runs.live.test_live import learn, replayed
+from tests.waiting import until
 
 import resetfree as rf
 from resetfree.core.errors import Notice
@@ -29,13 +30,6 @@ def board(tmp_path: Path) -> Iterator[Board]:
 
 def plan(number: int) -> HeldPlan:
     return HeldPlan.of(number, 0.5, rf.Plan(np.full((100, 100), float(number)), 1.0, 0.25))
-
-
-def until(true: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.001)
 
 
 def test_the_newest_plan_is_there_without_being_asked_for(board: Board) -> None:

@@ -6,12 +6,13 @@ import math
 import struct
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tensorboardX.proto.event_pb2 import Event
+from tests.bank import stop_at
 
 import resetfree as rf
 from resetfree.problems.registry import find_world
@@ -87,13 +88,6 @@ def test_a_resumed_run_shows_every_point_once(tmp_path: Path) -> None:
 def test_what_is_played_again_is_hidden_before_the_next_point(tmp_path: Path) -> None:
     file, folder, points = tmp_path / "r.rfrun", tmp_path / "tb", marked(2000, PER_DECADE).tolist()
     last = next(k for k in points if k > 100 and k + 1 not in points and k + 2 not in points)
-
-    def stop_at(end: int) -> Callable[[Any, Any], None]:
-        def stop(game: Any, this: Any) -> None:
-            if this.k == end:
-                raise KeyboardInterrupt
-
-        return stop
 
     with pytest.raises(rf.Stopped), tracked(stop_at(last + 1), folder, find_world("grid-v0"), 2000) as progress:
         rf.learn("grid-v0", "uniform", episodes=2000, path=file, progress=progress)

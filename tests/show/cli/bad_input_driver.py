@@ -24,7 +24,7 @@ import numpy as np
 import resetfree as rf
 from resetfree.show.cli import main
 
-GRACE = 60  # seconds in which what was stopped must have ended
+GRACE = 600  # seconds in which what was stopped must have ended
 
 
 def call(source: str, values: list[str]) -> int:

@@ -2,9 +2,15 @@
 
 import json
 from pathlib import Path
+from typing import Any, ClassVar
 
+import gymnasium
+import numpy as np
 import pytest
 from tests.show.cli.commands import refused, run, run_json
+
+from resetfree.problems.autonomy.plane import Tabletop
+from resetfree.studies.suites import autonomy as suite
 
 SMALL = ("--set", "hidden=8", "--set", "batch=8", "--steps", "200", "--every", "100")
 
@@ -61,3 +67,49 @@ def test_bad_input_is_one_sentence(
 ) -> None:
     said = refused(capsys, "bench", "autonomy", *SMALL, "--out", str(tmp_path / "r.jsonl"), *words)
     assert match in said
+
+
+class Counting(Tabletop):
+    """A tiny table that counts by itself what happens on it."""
+
+    made: ClassVar[list[Any]] = []
+
+    def __init__(self) -> None:
+        super().__init__(walls=False, size=0.15, hold=20)
+        self.fell: list[bool] = []  # of each step
+        self.resets, self.paid = 0, 0.0
+        self.made.append(self)
+
+    def reset(self, **options: Any) -> Any:
+        self.resets += 1
+        return super().reset(**options)
+
+    def step(self, action: Any) -> Any:
+        found = super().step(action)
+        self.fell.append(found[2])
+        self.paid += found[1]
+        return found
+
+
+@pytest.mark.parametrize("method", ["naive", "paint"])
+def test_the_ledger_agrees_with_what_the_environment_counts(method: str) -> None:
+    if "counting-v0" not in gymnasium.registry:
+        made: Any = Counting
+        gymnasium.register("counting-v0", made)
+    options = {"hidden": 16, "batch": 16, "learning_starts": 50, **({"sure": 0.2} if method == "paint" else {})}
+
+    def played(steps: int) -> tuple[suite.Line, Any, Any]:
+        Counting.made.clear()
+        line = suite.play(suite.AutonomyTrial(method, "counting-v0", 0, steps, 200, options, None))
+        return line, Counting.made[0], max(Counting.made[1:], key=lambda env: len(env.fell))
+
+    line, test, env = played(600)
+    assert (line["taken"], line["interventions"]) == (len(env.fell), sum(env.fell))
+    assert line["rewards"][-1] == pytest.approx(env.paid / len(env.fell), abs=1e-6)
+    assert test.resets == suite.TESTS * len(line["deployed"])
+    assert env.resets in {1 + line["interventions"] + line["requested"] - due for due in (0, 1)}  # the last may be due
+    assert (line["requested"] > 0) is (method == "paint")
+    if method == "naive":  # a fall in the very last step counts, too
+        last = int(np.flatnonzero(env.fell)[3]) + 1
+        line, _, env = played(last)
+        assert (line["interventions"], sum(env.fell), env.resets) == (4, 4, 4)

@@ -159,7 +159,7 @@ BAD = {
     ("bench", "smoke", "--methods", "algorithm 2"): "There is no method 'algorithm 2'. Did you mean 'algorithm 1'?",
     ("bench", "smoke", "--problems", "moon-v0"): "There is no problem in suite 'smoke' 'moon-v0'.",
     ("bench", "smoke", "--redo", "nothing"): "There is no method 'nothing'.",
-    ("bench", "smoke", "--seeds", "0"): "0 is not in the range 1<=x<=100000",
+    ("bench", "smoke", "--seeds", "0"): "0 is not from 1 to 100000.",
     ("bench", "smoke", "--out", "/dev/null/r"): "The results file '/dev/null/r' cannot be written",
     ("bench", "smoke", "--out", "r.png"): "must not end in .png",
 }
@@ -167,9 +167,9 @@ HTTP = ("grid-v0", "--operator", "http")
 RUN = {
     ("grid-v0", "--primal", "linear-ubc"): "Did you mean 'linear-ucb'?",
     ("grid-v0", "--dual", "nobody"): "There is no dual player 'nobody'.",
-    ("grid-v0", "--episodes", "0"): "0 is not in the range x>=1",
-    ("grid-v0", "--seed", "-1"): "-1 is not in the range x>=0",
-    ("grid-v0", "--max-resets", "0"): "0 is not in the range x>=1",
+    ("grid-v0", "--episodes", "0"): "0 is not at least 1.",
+    ("grid-v0", "--seed", "-1"): "-1 is not at least 0.",
+    ("grid-v0", "--max-resets", "0"): "0 is not at least 1.",
     ("grid-v0", "--operator", "terminal"): "'grid-v0' resets itself: it takes no operator.",
     ("grid-v0", "--operator", "http"): "'grid-v0' resets itself: it takes no operator.",
     ("grid-v0", "--operator", "./desk"): "'grid-v0' resets itself: it takes no operator.",

@@ -2,19 +2,18 @@
 
 import io
 import json
-import os
 import signal
-import sqlite3
 import subprocess
 import sys
-import time
-import urllib.request
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
+from tests.bank import edit, rows, stop_at
+from tests.killing import rounds_of
 from tests.show.cli import commands
+from tests.waiting import appear, surroundings, until
 
 import resetfree as rf
 from resetfree.core.interrupts import STOPPING
@@ -44,13 +43,6 @@ def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]
 
 def run_json(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
     return commands.run_json(capsys, *words_of(words))
-
-
-def rows(path: Path | str) -> str:
-    connection = sqlite3.connect(path)
-    found = connection.execute("SELECT * FROM rounds ORDER BY k").fetchall()
-    connection.close()
-    return repr(found)
 
 
 def test_run_learns_and_says_what_it_came_to(capsys: pytest.CaptureFixture[str]) -> None:
@@ -162,13 +154,9 @@ def test_resume_takes_what_is_not_said_from_the_file(capsys: pytest.CaptureFixtu
         "settings": {"problem": {"n": 4}, "primal": {"scale": 0.3}, "dual": {"hint": "last", "eta": 0.25}},
     }
 
-    def stop(game: Any, this: Any) -> None:
-        if this.k == 25:
-            raise OSError
-
     for B in (None, 6.0):
         with pytest.raises(OSError):  # noqa: PT011
-            rf.learn("pits-v0", path="a.rfrun", overwrite=True, progress=stop, B=B, **asked)
+            rf.learn("pits-v0", path="a.rfrun", overwrite=True, progress=stop_at(25, error=OSError), B=B, **asked)
         data = run_json(capsys, "pits-v0", "--resume", "--out", "a.rfrun")
         assert (data["episodes"], data["primal"], data["seed"]) == (60, "politex", 9)
         rf.learn("pits-v0", path="b.rfrun", overwrite=True, B=B, **asked)
@@ -198,21 +186,12 @@ def test_a_user_s_own_factory_can_be_run_and_resumed(
     assert run_json(capsys, *words, "--resume", "--out", data["run_file"])["regret"] == data["regret"]
 
 
-def wait_for(path: Path, process: subprocess.Popen[str], rounds: int) -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and process.poll() is None:
-        if path.exists() and len(rf.load(path)) >= rounds:
-            return
-        time.sleep(0.02)
-    raise AssertionError(f"no run: {process.communicate()}")
-
-
 def test_others_read_nobody_else_writes_and_ctrl_c_saves(capsys: pytest.CaptureFixture[str], here: Path) -> None:
     path = here / "a.rfrun"
     words = [sys.executable, "-m", "resetfree.show.cli", "run", "grid-v0", "--primal", "uniform", "--episodes", "60000"]
     process = subprocess.Popen([*words, "--out", str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
-        wait_for(path, process, 1)
+        until(lambda: rounds_of(path) or process.poll() is not None)
         seen = rf.load(path)
         with pytest.raises(rf.RunError, match="is being written by another process"):
             rf.learn("grid-v0", "uniform", episodes=60_000, path=path, resume=True)
@@ -220,7 +199,7 @@ def test_others_read_nobody_else_writes_and_ctrl_c_saves(capsys: pytest.CaptureF
             rf.learn("grid-v0", "uniform", episodes=60_000, path=path, overwrite=True)
     finally:
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate()
     assert (process.returncode, out) == (130, "")
     *before, last = err.splitlines()
     assert before in ([], [STOPPING])  # a busy machine takes longer than half a second, and then it says so
@@ -238,12 +217,8 @@ def test_progress_shows_speed_resets_multiplier_and_time_left(here: Path) -> Non
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=120)
 
-    def stop(game: Any, this: Any) -> None:
-        if this.k == 50:
-            raise OSError
-
     with pytest.raises(OSError):  # noqa: PT011
-        rf.learn("grid-v0", episodes=100, path="a.rfrun", progress=stop)
+        rf.learn("grid-v0", episodes=100, path="a.rfrun", progress=stop_at(50, error=OSError))
     with Display(100, Path("a.rfrun"), console) as progress:
         rf.learn("grid-v0", episodes=100, path="a.rfrun", resume=True, progress=progress)
     text = screen.getvalue()
@@ -321,58 +296,8 @@ PLANT = ("tests.problems.operators.plant:make", "--primal", "uniform", "--dual",
 
 def plant(*words: str) -> subprocess.Popen[str]:
     """A run on a machine, in a process of its own."""
-    surroundings = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
-    return subprocess.Popen(
-        [sys.executable, "-m", "resetfree.show.cli", "run", *PLANT, *words, "--json"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=surroundings,
-    )
-
-
-def appear(path: Path, process: subprocess.Popen[str]) -> Any:
-    end = time.monotonic() + 60
-    while not path.exists():
-        assert time.monotonic() < end
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.01)
-    return json.loads(path.read_text())
-
-
-def test_another_program_performs_the_resets_by_http(here: Path) -> None:
-    path = here / "a.rfrun"
-    process = plant("--episodes", "40", "--max-resets", "4", "--operator", "http", "--out", str(path))
-    try:
-        address = appear(here / "a.rfrun.operator.json", process)
-        done: list[str] = []
-        while len(done) < 4:
-            asked = speak(address, "/request")
-            if asked is None:
-                time.sleep(0.01)
-                continue
-            done.append(asked["why"])
-            speak(address, "/answer", {"id": asked["id"], "who": "rig", "note": f"number {len(done)}"})
-        out, err = process.communicate(timeout=60)
-    finally:
-        process.kill()
-    data = json.loads(out)
-    assert (process.returncode, done) == (0, ["start", "reset", "reset", "reset"])
-    assert (data["interventions"], data["realised_resets"]) == (4, 4)
-    assert err.count("Answer at http://127.0.0.1:") == 4
-    assert address["token"] not in err
-    loaded = rf.load(path)
-    assert [one.detail for one in loaded.interventions] == [f"number {i}" for i in range(1, 5)]
-    assert {one.who for one in loaded.interventions} == {"rig"}
-    assert data["seconds_waited"] == sum(one.seconds for one in loaded.interventions) > 0
-    assert [entry.name for entry in here.iterdir()] == ["a.rfrun"]
-
-
-def speak(address: dict[str, str], path: str, reply: dict[str, str] | None = None) -> Any:
-    data = None if reply is None else json.dumps(reply).encode()
-    request = urllib.request.Request(address["url"] + path, data, {"X-Resetfree-Token": address["token"]})
-    with urllib.request.urlopen(request, timeout=30) as response:
-        return json.load(response)
+    command, pipe = [sys.executable, "-m", "resetfree.show.cli", "run", *PLANT, *words, "--json"], subprocess.PIPE
+    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=surroundings())
 
 
 def test_a_shell_script_performs_the_resets_through_a_folder_until_nobody_does(here: Path) -> None:
@@ -384,7 +309,7 @@ def test_a_shell_script_performs_the_resets_through_a_folder_until_nobody_does(h
         subprocess.run(["sh", "-c", "rm request.json"], cwd=desk, check=True)
         appear(desk / "request.json", process)
         subprocess.run(["sh", "-c", 'echo \'{"note": "was stuck"}\' > answer.json'], cwd=desk, check=True)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate()
     finally:
         process.kill()
     assert (process.returncode, out) == (2, "")
@@ -397,7 +322,7 @@ def test_a_shell_script_performs_the_resets_through_a_folder_until_nobody_does(h
     assert [one.why for one in saved.interventions] == ["start", "reset"]
     assert saved.interventions[1].detail == "was stuck"
     again = plant("--resume", "--out", str(path), "--operator", "none")
-    out, err = again.communicate(timeout=60)
+    out, err = again.communicate()
     assert (again.returncode, err) == (0, "")
     whole = rf.load(path)
     assert len(whole) == 40
@@ -413,13 +338,10 @@ def test_a_machine_does_not_reset_itself_because_a_word_was_forgotten(
     try:
         appear(Path("desk/request.json"), process)
         Path("desk/request.json").unlink()
-        process.communicate(timeout=60)
+        process.communicate()
     finally:
         process.kill()
-    connection = sqlite3.connect("a.rfrun")
-    connection.execute("UPDATE spec SET json = json_set(json, '$.problem', 'gym:Robot-v0')")
-    connection.commit()
-    connection.close()
+    edit("a.rfrun", "UPDATE spec SET json = json_set(json, '$.problem', 'gym:Robot-v0')")
     said = commands.refused(capsys, "run", "gym:Robot-v0", "--resume", "--out", "a.rfrun")
     assert "Give '--operator' again (none: the environment resets itself)." in said
 

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import sqlite3
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ import gymnasium
 import numpy as np
 import pytest
 from PIL import Image, ImageColor
+from tests.bank import edit
 from tests.show.cli.commands import run, run_json
 
 import resetfree as rf
@@ -144,11 +144,8 @@ def test_a_file_makes_no_code_run_and_what_did_not_happen_is_not_shown(
     shutil.copy(cart, copy)
     status, _, err = run(capsys, "watch", str(copy), "-o", str(film))
     assert (status, film.exists()) == (2, False)
-    assert f"a file never makes code run: name it yourself, resetfree watch {copy} gym:CartPole-v1." in err
-    connection = sqlite3.connect(copy)
-    connection.execute("UPDATE spec SET json = json_set(json, '$.seed', 99)")
-    connection.commit()
-    connection.close()
+    assert f"a file never makes code run: name it yourself: resetfree watch {copy} gym:CartPole-v1." in err
+    edit(copy, "UPDATE spec SET json = json_set(json, '$.seed', 99)")
     with pytest.raises(rf.RunError, match="Episode 1 of 'gym:CartPole-v1' went another way when it was played again"):
         dict(pictures_of(rf.load(copy, "CartPole-v1"), {(1, 1)}))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import sqlite3
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.bank import edit
 from tests.show.report.conftest import EPISODES
 from tests.show.report.reading import Page, read
 
@@ -132,7 +132,10 @@ def test_without_a_theorem_the_third_tile_is_the_bound_from_the_resets_alone(fil
     assert tiles(read(tmp_path / "r.html"))[2] == f"≤ {number(group.final('upper')[0])}"
 
 
-@pytest.mark.parametrize(("resets", "words"), [([], "No reset in 400 episodes."), ([400], "1 reset in 400 episodes.")])
+@pytest.mark.parametrize(
+    ("resets", "words"),
+    [([], "No reset in 400 episodes."), ([400], "1 reset in 400 episodes; the last in episode 400.")],
+)
 def test_no_reset_and_one_at_the_very_end(files: Files, resets: list[int], words: str) -> None:
     (group,) = collect(files["auto"][:1]).groups
     group.runs[0].columns["reset"][:] = False
@@ -165,9 +168,7 @@ def test_several_seeds_and_several_groups(files: Files, tmp_path: Path) -> None:
 def test_what_fails_comes_before_what_shines(files: Files, tmp_path: Path) -> None:
     file = tmp_path / "forged.rfrun"
     shutil.copy(files["auto"][0], file)
-    with sqlite3.connect(file) as connection:
-        connection.execute("UPDATE rounds SET v_r = 7.99 WHERE k < 200")
-    connection.close()
+    edit(file, "UPDATE rounds SET v_r = 7.99 WHERE k < 200")
     write_report([file], tmp_path / "r.html")
     text = (tmp_path / "r.html").read_text()
     assert text.index("A claim that must hold fails:") < text.index('class="headline"')

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.bank import edit
 from tests.show.cli.commands import refused, run, run_json
 from tests.show.report.conftest import EPISODES, EVIL, pump
 from tests.show.report.reading import Page, read
@@ -168,9 +169,7 @@ def test_forged_numbers_are_shown_or_left_out_but_break_nothing(files: Files, tm
 def test_what_fails_stands_at_the_top(files: Files, tmp_path: Path) -> None:
     file = tmp_path / "forged.rfrun"
     shutil.copy(files["auto"][0], file)
-    with sqlite3.connect(file) as connection:
-        connection.execute("UPDATE rounds SET v_r = 7.99 WHERE k < 200")
-    connection.close()
+    edit(file, "UPDATE rounds SET v_r = 7.99 WHERE k < 200")
     write_report([file], tmp_path / "r.html")
     assert "A claim that must hold fails:" in read(tmp_path / "r.html").text
 

@@ -8,12 +8,13 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from tests.waiting import LONG
 
 from resetfree.show.studio.server import Server, Studio
 
@@ -37,7 +38,7 @@ class Served:
         self, method: str, path: str, data: Any = None, headers: dict[str, str] | None = None
     ) -> tuple[int, bytes, dict[str, str]]:
         """One request with exactly these headers beside the usual ones; status, body and headers of the answer."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=LONG)
         try:
             body = None if data is None else data if isinstance(data, bytes) else json.dumps(data).encode()
             sent = {"Content-Type": "application/json"} if body is not None else {}
@@ -78,7 +79,7 @@ class Served:
         raise AssertionError("the stream ended")
 
     def stream(self, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=LONG)
         try:
             connection.request(
                 "GET", f"/api/watch?name={name}", headers={"X-Resetfree-Token": self.token} if self.token else {}
@@ -119,14 +120,14 @@ class Here:
         connection = socket.socket()
         if buffer is not None:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
-        connection.settimeout(60)
+        connection.settimeout(LONG)
         connection.connect(self._listening.getsockname())
         connection.sendall(f"GET /api/watch?name={name} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
         return Watcher(connection)
 
     def close(self) -> None:
         self.server.should_exit = True
-        self._thread.join(60)
+        self._thread.join(LONG)
         self.studio.close()
         assert not self._thread.is_alive()
         self._listening.close()
@@ -191,7 +192,7 @@ def end(studio: Served, number: int = signal.SIGINT) -> str:
     if studio.process.poll() is None:
         studio.process.send_signal(number)
     try:
-        out, errors = studio.process.communicate(timeout=60)
+        out, errors = studio.process.communicate(timeout=LONG)
     except subprocess.TimeoutExpired:
         studio.process.kill()
         raise
@@ -199,11 +200,3 @@ def end(studio: Served, number: int = signal.SIGINT) -> str:
         return ""
     assert "Traceback" not in errors, errors
     return out
-
-
-def until(good: Callable[[], bool], seconds: float = 60.0) -> None:
-    """Wait for something that will be so."""
-    end = time.monotonic() + seconds
-    while not good():
-        assert time.monotonic() < end, "it did not come"
-        time.sleep(0.05)

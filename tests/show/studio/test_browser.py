@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.show.studio.serving import Served, served, until
+from tests.show.studio.serving import Served, served
+from tests.waiting import until
 
 import resetfree as rf
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, ConsoleMessage, Page, Route
 
-PATIENCE = 60_000  # milliseconds: a machine that does other things as well is slow
+PATIENCE = 240_000  # milliseconds: a machine that does other things as well is slow
 
 
 @pytest.fixture
@@ -226,6 +227,39 @@ def test_a_registered_problem_with_settings_of_its_player(page: Page, studio: Se
     assert spec["problem_options"] == {"n": 6}
     assert spec["primal"]["settings"]["scale"] == 0.2
     assert page.locator("#lanes .cell").count() == 36 + 1
+
+
+def test_a_machine_is_seen_while_it_learns_and_pushed_by_hand(page: Page, studio: Served) -> None:
+    open_page(page, studio)
+    page.click("#tab-machine")
+    page.select_option("#machine", "gym:resetfree/CartLoad-v0")
+    page.wait_for_selector("#lanes-form option[value='linear-ucb'][disabled]", state="attached")
+    assert page.input_value("#episodes") == "200"
+    name = begin(page)
+    shown = page.locator(".view .live")
+    shown.wait_for()
+    first = shown.get_attribute("src")
+    until(lambda: shown.get_attribute("src") != first)
+    assert page.inner_text("#speed-shown") == "real time"
+    slider = page.locator(".push input")
+    with page.expect_request("**/api/control") as sent:
+        slider.press("ArrowRight")
+    assert sent.value.post_data_json == {"name": name, "action": "push", "push": 0.05}
+    until(lambda: slider.input_value() == "0")  # a hand that lets go pushes no more
+    page.click("#pause")
+    page.wait_for_selector(".lane .badge.paused")
+    still = shown.get_attribute("src")
+    page.wait_for_timeout(400)
+    assert shown.get_attribute("src") == still
+    page.click("#stop")
+    page.wait_for_selector(".lane .badge.stopped")
+    page.wait_for_selector(".kept .camera")  # what it kept of itself
+    page.click("#again")
+    page.wait_for_selector(".view .live")
+    assert page.url.endswith("-2")
+    page.click("#stop")
+    page.wait_for_selector(".lane .badge.stopped")
+    assert rf.load(studio.folder / f"{name}.rfrun").spec["problem_options"] == {}
 
 
 def test_a_claim_of_a_kind_that_the_page_does_not_know_is_shown_as_it_is(page: Page, studio: Served) -> None:

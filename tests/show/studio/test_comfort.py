@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from tests.show.studio.serving import Served, until
+from tests.show.studio.serving import Served
 from tests.show.studio.test_browser import begin, episode, open_page, page, paint
+from tests.waiting import until
 
 import resetfree as rf
+from resetfree.core.readable import since
 from resetfree.show.cli import main
 from resetfree.show.report.filming import kept_scenes
 from resetfree.show.studio.catalogue import TEMPLATES, catalogue, check_grid
@@ -116,8 +118,7 @@ def test_a_game_speeds_up_ends_with_a_sentence_and_is_played_again(page: Page, s
     for side in ("left", "right"):
         run = rf.load(studio.folder / f"{name}-{side}.rfrun")
         resets, last = int(run.realised_resets[-1]), int(run.columns["k"][run.columns["reset"]].max())
-        since = f"; none since episode {last}" if last < 150 else ""
-        assert f"{run.spec['primal']['name']}: {resets} resets in 150 episodes{since}." in words
+        assert f"{run.spec['primal']['name']}: {resets} resets in 150 episodes{since(last, 150)}." in words
 
     page.click("#again")
     page.wait_for_function("(old) => !location.hash.endsWith(old)", arg=name)

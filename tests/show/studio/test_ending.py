@@ -11,11 +11,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from tests.show.studio.serving import Served, until
+from tests.show.studio.serving import Served
+from tests.waiting import until
 
 import resetfree as rf
 from resetfree.core.web import LOOPBACK
-from resetfree.show.cli import main
 
 # Reports and certificates that would take ten minutes.
 FOREVER = """
@@ -79,7 +79,7 @@ def test_the_end_waits_for_games_only(tmp_path: Path, number: signal.Signals) ->
         reporter = int((tmp_path / "reporter").read_text())
         k = one.frame(name, lambda frame: frame["lanes"][0]["k"] >= 20)["lanes"][0]["k"]
         one.process.send_signal(number)
-        out, errors = one.process.communicate(timeout=60)
+        out, errors = one.process.communicate()
         for connection in (idle, asleep):
             connection.close()
     assert one.process.returncode == 0
@@ -100,7 +100,7 @@ def test_who_ends_the_studio_in_a_long_episode_is_told_and_need_not_wait(tmp_pat
         assert one.process.stderr is not None
         assert one.process.stderr.readline().startswith("An episode is still being played")
         one.process.send_signal(signal.SIGINT)
-        out, errors = one.process.communicate(timeout=60)
+        out, errors = one.process.communicate()
     assert (one.process.returncode, out, errors.strip()) == (130, "", "Stopped.")
     saved = len(rf.load(path))
     assert 0 < saved < 10
@@ -120,17 +120,10 @@ def test_a_host_beyond_this_machine_comes_with_a_warning(tmp_path: Path, host: s
         assert process.stdout is not None
         said = process.stdout.readline()
         process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate()
     if said == "" and host == "::":
         pytest.skip("this machine has no IPv6")
     warned = f"everyone who can reach {host} and has the token" in errors and "can start runs" in errors
     assert warned == ("token=" in said) == (host not in LOOPBACK)
     assert errors.count("\n") == int(warned)
     assert process.returncode == 0  # however soon the signal came
-
-
-def test_the_help_says_what_another_host_means(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["studio", "--help"]) == 0
-    said = " ".join(capsys.readouterr().out.split())
-    assert "everyone who can reach the address" in said
-    assert "can start runs and read all run files of the folder" in said

@@ -2,14 +2,14 @@
 
 import json
 import os
-import sqlite3
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.show.studio.serving import until
+from tests.bank import edit
+from tests.waiting import until
 
 import resetfree as rf
 from resetfree.show.studio import limits
@@ -50,26 +50,20 @@ def test_links_folders_pipes_and_huge_files_are_not_run_files(
         folder.file("mine")
 
 
-def damage(path: Path, statement: str, *values: Any) -> None:
-    connection = sqlite3.connect(path, isolation_level=None)
-    connection.execute(statement, values)
-    connection.close()
-
-
 HOSTILE: dict[str, Callable[[Path], object]] = {
     "text": lambda path: path.write_text("not a database"),
     "empty": lambda path: path.write_bytes(b""),
     "cut": lambda path: path.write_bytes(path.read_bytes()[:5000]),
-    "other tables": lambda path: damage(path, "CREATE VIEW evil AS SELECT 1"),
-    "no spec": lambda path: damage(path, "DELETE FROM spec"),
-    "spec is no JSON": lambda path: damage(path, "UPDATE spec SET json = '{'"),
-    "spec is a list": lambda path: damage(path, "UPDATE spec SET json = '[]'"),
-    "deep": lambda path: damage(path, "UPDATE spec SET json = ?", "[" * 100_000),
-    "a start that is none": lambda path: damage(path, "UPDATE rounds SET s1 = 99 WHERE k = 3"),
-    "a start that is text": lambda path: damage(path, "UPDATE rounds SET s1 = 'x' WHERE k = 3"),
-    "a gap": lambda path: damage(path, "DELETE FROM rounds WHERE k = 5"),
-    "a reset of seven": lambda path: damage(path, "UPDATE rounds SET reset = 7 WHERE k = 5"),
-    "a checkpoint of nothing": lambda path: damage(path, "UPDATE checkpoints SET arrays = x'00'"),
+    "other tables": lambda path: edit(path, "CREATE VIEW evil AS SELECT 1"),
+    "no spec": lambda path: edit(path, "DELETE FROM spec"),
+    "spec is no JSON": lambda path: edit(path, "UPDATE spec SET json = '{'"),
+    "spec is a list": lambda path: edit(path, "UPDATE spec SET json = '[]'"),
+    "deep": lambda path: edit(path, "UPDATE spec SET json = ?", values=("[" * 100_000,)),
+    "a start that is none": lambda path: edit(path, "UPDATE rounds SET s1 = 99 WHERE k = 3"),
+    "a start that is text": lambda path: edit(path, "UPDATE rounds SET s1 = 'x' WHERE k = 3"),
+    "a gap": lambda path: edit(path, "DELETE FROM rounds WHERE k = 5"),
+    "a reset of seven": lambda path: edit(path, "UPDATE rounds SET reset = 7 WHERE k = 5"),
+    "a checkpoint of nothing": lambda path: edit(path, "UPDATE checkpoints SET arrays = x'00'"),
 }
 
 
@@ -106,10 +100,8 @@ def test_a_file_that_names_something_huge_or_code_makes_nothing(
 ) -> None:
     path = folder.path / "bad.rfrun"
     path.write_bytes((folder.path / "mine.rfrun").read_bytes())
-    connection = sqlite3.connect(path)
-    spec = json.loads(connection.execute("SELECT json FROM spec").fetchone()[0])
-    connection.close()
-    damage(path, "UPDATE spec SET json = ?", json.dumps({**spec, "problem": problem, "problem_options": options}))
+    change = json.dumps({"problem": problem, "problem_options": options})
+    edit(path, "UPDATE spec SET json = json_patch(json_remove(json, '$.problem_options'), ?)", values=(change,))
     view = Following("bad", folder)
     assert view.scene()["lanes"][0]["map"] is None
     assert view.frame(True)["lanes"][0]["k"] == 60  # its rounds are data all the same

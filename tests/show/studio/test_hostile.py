@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.show.studio.serving import GRID, Served, end, served, until
+from tests.show.studio.serving import GRID, Served, end, served
+from tests.waiting import LONG, until
 
 import resetfree as rf
 from resetfree.show.cli import main
@@ -93,7 +94,7 @@ def test_a_form_of_another_page_is_no_request(studio: Served) -> None:
 
 
 def _raw(studio: Served, head: str) -> socket.socket:
-    connection = socket.create_connection(("127.0.0.1", studio.port), timeout=30)
+    connection = socket.create_connection(("127.0.0.1", studio.port), timeout=LONG)
     connection.sendall(head.replace("\n", "\r\n").encode())
     return connection
 
@@ -172,7 +173,7 @@ def test_two_thousand_connections_are_bounded(studio: Served, game: str) -> None
         status = Path(f"/proc/{studio.process.pid}/fd")
         if status.exists():
             assert len(list(status.iterdir())) < limits.CONNECTIONS + 200
-        until(lambda: _answers(studio), seconds=30)  # idle connections make room within the time they have
+        until(lambda: _answers(studio))  # idle connections make room within the time they have
         assert studio.frame(game)["lanes"][0]["k"] > before
     finally:
         for connection in held:
@@ -255,7 +256,7 @@ def test_beyond_loopback_a_token_is_made_up_and_needed(tmp_path: Path) -> None:
         assert locked.ask("GET", f"/api/runs?token={token}", headers={"X-Resetfree-Token": ""})[0] == 401
     finally:
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
+        process.communicate()
 
 
 def test_the_command_refuses_in_one_sentence(

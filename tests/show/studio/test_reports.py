@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.show.studio.serving import GRID, Here, until
+from tests.show.studio.serving import GRID, Here
 from tests.studies.common import is_running
+from tests.waiting import LONG, until
 
 import resetfree as rf
 from resetfree.show.studio import limits
@@ -36,9 +37,9 @@ def test_a_process_that_is_killed_is_one_sentence(number: signal.Signals) -> Non
     with pytest.raises(
         ChildFailed, match=f"^The thing could not be made: its process was killed by {number.name}.$"
     ) as e:
-        children.run(dies_of(number), "thing", 60.0)
+        children.run(dies_of(number), "thing", LONG)
     assert e.value.status == 500
-    children.run(script("pass"), "thing", 60.0)  # its place is free again
+    children.run(script("pass"), "thing", LONG)  # its place is free again
 
 
 @pytest.mark.parametrize(
@@ -52,7 +53,7 @@ def test_a_process_that_is_killed_is_one_sentence(number: signal.Signals) -> Non
 )
 def test_how_a_process_ends_is_one_sentence(text: str, kind: type[Exception], words: str) -> None:
     with pytest.raises(kind, match=words) as error:
-        Children(1).run(script(text), "thing", 60.0)
+        Children(1).run(script(text), "thing", LONG)
     assert type(error.value) is kind
     assert "Traceback" not in str(error.value)
 
@@ -60,9 +61,12 @@ def test_how_a_process_ends_is_one_sentence(text: str, kind: type[Exception], wo
 def test_what_takes_too_long_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
     note = tmp_path / "note"
     command = ["/bin/sh", "-c", f"sleep 600 & echo $$ $! > '{note}'; wait"]
-    with pytest.raises(ChildFailed, match="longer than 3 seconds") as error:
-        Children(1).run(command, "thing", 3.0)
-    assert error.value.status == 504
+    for seconds in (1.0, 10.0, 100.0):  # until a busy computer has let it start
+        with pytest.raises(ChildFailed, match=f"longer than {seconds:g} second") as error:
+            Children(1).run(command, "thing", seconds)
+        assert error.value.status == 504
+        if note.exists():
+            break
     for pid in map(int, note.read_text().split()):
         until(lambda pid=pid: not is_running(pid))  # type: ignore[misc]
 
@@ -82,13 +86,13 @@ def test_only_so_many_at_once_and_none_after_the_end() -> None:
     until(lambda: len(children._live) == 2)
     live = [child.pid for child in children._live]
     with pytest.raises(ChildFailed, match="2 are being made") as busy:
-        children.run(script("pass"), "thing", 60.0)
+        children.run(script("pass"), "thing", LONG)
     children.close()
     for thread in threads:
-        thread.join(60)
+        thread.join()
     assert [str(error) for error in said] == ["The studio is shutting down."] * 2
     with pytest.raises(ChildFailed, match="is shutting down") as late:
-        children.run(script("pass"), "thing", 60.0)
+        children.run(script("pass"), "thing", LONG)
     assert {busy.value.status, late.value.status} == {503}
     assert not any(map(is_running, live))
 
@@ -99,7 +103,7 @@ def test_a_report_has_bounded_memory_and_time() -> None:
         "assert resource.getrlimit(resource.RLIMIT_CPU) == (51, 51)\n"
         "try:\n    bytearray(2 << 30)\nexcept MemoryError:\n    print('bounded')"
     )
-    done = subprocess.run(script(text), capture_output=True, text=True, timeout=60)
+    done = subprocess.run(script(text), capture_output=True, text=True)
     assert done.stdout == "bounded\n", done.stderr
 
 
@@ -111,7 +115,7 @@ def test_a_report_that_needs_too_much_memory_is_one_sentence(tmp_path: Path) -> 
         f"sys.exit(report_jobs.main({str(tmp_path / 'page.html')!r}, {str(tmp_path / 'mine.rfrun')!r}))"
     )
     with pytest.raises(rf.RunError):
-        Children(1).run(script(text), "report", 120.0)
+        Children(1).run(script(text), "report", LONG)
     assert not (tmp_path / "page.html").exists()
 
 
@@ -145,7 +149,7 @@ def test_whatever_becomes_of_a_report_the_game_goes_on(
 ) -> None:
     """Through a real server, with processes that really die in the place of the one that draws."""
     monkeypatch.setattr(reporting, "command", command)
-    monkeypatch.setattr(limits, "REPORT_SECONDS", 2.0 if status == 504 else 120.0)
+    monkeypatch.setattr(limits, "REPORT_SECONDS", 2.0 if status == 504 else LONG)
     session = here.studio.sessions.start({"grid": GRID, "lanes": [{}], "episodes": limits.EPISODES, "pace": 100.0})
     asked = here.served().ask("GET", f"/api/report?name={session.name}")
     assert asked[0] == status

@@ -2,24 +2,30 @@
 
 import json
 import math
-import sqlite3
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from tests.show.studio.serving import GRID, until
+from tests.bank import edit, same_rounds
+from tests.show.studio.serving import GRID
+from tests.waiting import until
 
 import resetfree as rf
+from resetfree.problems.gym.adapter import GymProblem
+from resetfree.problems.registry import find_world
 from resetfree.show.cli.run_summary import summary
+from resetfree.show.report.filming import FilmedEnv, KeptScenes
+from resetfree.show.report.pictures import prepare_to_render
 from resetfree.show.studio import limits
-from resetfree.show.studio.catalogue import catalogue, check_grid, options_of, problem_options
+from resetfree.show.studio.catalogue import MACHINES, catalogue, check_grid, options_of, problem_options
 from resetfree.show.studio.files import RunFolder
 from resetfree.show.studio.following import Followed, Following, TimedHistory
 from resetfree.show.studio.frames import History, RunScene, scene_of
-from resetfree.show.studio.lanes import HISTORY
+from resetfree.show.studio.lanes import HISTORY, PushedEnv
 from resetfree.show.studio.sessions import GameSession, Sessions
 from resetfree.theory.certificates.anytime import resets_bound
 
@@ -42,11 +48,6 @@ def finished(session: GameSession) -> None:
     assert [lane.error for lane in session.lanes] == [""] * len(session.lanes)
 
 
-def same_columns(one: rf.Run, two: rf.Run) -> None:
-    for name, column in one.columns.items():
-        np.testing.assert_array_equal(column, two.columns[name], err_msg=name)
-
-
 def test_two_players_play_on_the_same_random_numbers_and_as_learn_does(sessions: Sessions) -> None:
     session = sessions.start({"grid": GRID, "lanes": TWO, "episodes": 150, "seed": 4})
     finished(session)
@@ -55,7 +56,7 @@ def test_two_players_play_on_the_same_random_numbers_and_as_learn_does(sessions:
             "drawn-v0", asked["primal"], episodes=150, seed=4, settings={"problem": options_of(GRID)}
         )  # what the gate does between rounds changes nothing
         run = rf.load(lane.path)
-        same_columns(run, plain)
+        same_rounds(run, plain)
         frame = lane.frame(curves=True)
         assert frame["k"] == len(run) == 150
         assert frame["now"]["regret"] == pytest.approx(float(run.regret[-1]), rel=1e-5)
@@ -121,7 +122,7 @@ def test_a_stopped_game_is_saved_and_goes_on_bit_for_bit(sessions: Sessions) -> 
     plain = rf.learn(
         "drawn-v0", episodes=400, settings={"problem": options_of(GRID), "primal": {"scale": 0.1}, "dual": {"C": 0.0}}
     )
-    same_columns(run, plain)
+    same_rounds(run, plain)
     assert run.spec["primal"]["settings"]["scale"] == 0.1
     assert other.lanes[0].frame(True)["now"]["realised"] == run.realised_resets[-1]
 
@@ -197,7 +198,8 @@ def test_bad_games_are_refused_in_one_sentence_and_leave_nothing(
     "asked",
     [
         {"problem": "os:system"},
-        {"problem": "gym:CartPole-v1"},
+        {"problem": "gym:Acrobot-v1"},
+        {"problem": "gym:CartPole-v1", "options": {"horizon": 5}},
         {"problem": "pits-v0", "options": {"n": 100_000}},
         {"problem": "pits-v0", "options": {"n": 150}},
         {"problem": "grid-v0", "options": {"slip": [1]}},
@@ -333,10 +335,9 @@ def test_a_run_that_is_followed_shows_its_goals(tmp_path: Path) -> None:
     assert (now["goals"], now["realised"], now["asked"]) == (run.goals[-1], run.realised_resets[-1], 0)
     assert now["goals"] > 0
     assert shown.scene()["lanes"][0]["spec"]["after_goal"] == "restart for free"
-    with sqlite3.connect(file) as connection:
-        connection.execute("UPDATE rounds SET goals = -3 WHERE k = 30")
-        note = json.dumps({"k": 3, "why": "reset", "detail": 'he said "why": "stuck"'})
-        connection.execute("INSERT INTO interventions (json) VALUES (?)", (note,))
+    note = json.dumps({"k": 3, "why": "reset", "detail": 'he said "why": "stuck"'})
+    edit(file, "UPDATE rounds SET goals = -3 WHERE k = 30")
+    edit(file, "INSERT INTO interventions (json) VALUES (?)", values=(note,))
     forged = Following("lake", RunFolder(tmp_path)).frame(False)["lanes"][0]
     assert (forged["state"], forged["k"]) == ("failed", 29)
     assert forged["now"]["asked"] == 0
@@ -429,3 +430,23 @@ def test_a_followed_run_shows_the_ages_of_its_plans(tmp_path: Path) -> None:
     assert run.plan_ages.max() == 3
     assert (lane["now"]["missed"], lane["now"]["rate"], lane["now"]["realised"]) == (0, None, run.realised_resets[-1])
     assert not {"age", "missed"} & set(new.frame(True)["lanes"][0]["curves"])
+
+
+@pytest.mark.parametrize("id", list(MACHINES))
+def test_a_push_moves_a_machine_that_way(id: str) -> None:
+    """Two copies with the same seed and action, one pushed: the entry that the machine names differs by the push."""
+    ways = []
+    for push in (0.0, 1.0):
+        with find_world(id) as world:
+            problem = world.problem
+            assert isinstance(problem, GymProblem)
+            prepare_to_render(problem.env, id)
+            camera = FilmedEnv(problem.env, problem, 3, KeptScenes(), lambda kept: None)
+            seen: list[float] = []
+            lane = SimpleNamespace(push=push, see=lambda picture, seconds, seen=seen: seen.append(seconds))
+            env = PushedEnv(camera, id, lane)  # type: ignore[arg-type]
+            env.reset(seed=1)
+            env.step(problem.env.action_space.sample() * 0)
+            ways.append(float(getattr(env.unwrapped, MACHINES[id][0])[MACHINES[id][1]]))
+            assert 0.0 < seen[0] < 0.2
+    assert ways[1] - ways[0] == pytest.approx(MACHINES[id][2], rel=0.1)

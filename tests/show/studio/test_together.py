@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.show.studio.serving import Served, served, until
+from tests.show.studio.serving import Served, served
+from tests.waiting import until
 
 import resetfree as rf
 from resetfree.show.studio import limits

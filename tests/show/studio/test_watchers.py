@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.show.studio.serving import GRID, Here, until
+from tests.show.studio.serving import GRID, Here
+from tests.waiting import LONG, until
 
 import resetfree as rf
 from resetfree.show.studio import limits
@@ -133,11 +134,11 @@ def test_who_asks_for_certificates_meanwhile_gets_the_same(here: Here, tmp_path:
     port = here._listening.getsockname()[1]
     asked = []
     for _ in range(60):  # more than there are threads for requests
-        connection = socket.create_connection(("127.0.0.1", port), timeout=60)
+        connection = socket.create_connection(("127.0.0.1", port), timeout=LONG)
         connection.sendall(b"GET /api/certificates?name=mine HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
         asked.append(connection)
     until(lambda: len(computed) == 1)
-    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:  # and others are answered
+    with socket.create_connection(("127.0.0.1", port), timeout=LONG) as connection:  # and others are answered
         connection.sendall(b"GET /api/runs HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
         assert connection.recv(12) == b"HTTP/1.1 200"
     go.set()

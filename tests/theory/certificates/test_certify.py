@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import sqlite3
 from functools import cache
 from math import e, log, sqrt
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from tests.bank import edit, learn
 
 import resetfree as rf
 from resetfree.core.certificate import in_every_round, over_rounds
@@ -22,18 +22,6 @@ from resetfree.theory.certificates import OPTIMISM, RATES, certify, primal_bound
 from resetfree.theory.certificates.anytime import DELTA
 from resetfree.theory.certificates.claims_rates import solved_for_resets
 from resetfree.theory.widths import theory_beta
-
-
-def learn(
-    problem: Any,
-    primal: Any = "linear-ucb",
-    dual: Any = "projected-gradient",
-    feedback: str = "optimistic",
-    **asked: Any,
-) -> rf.Run:
-    """The paper's players unless others are named: most claims are about them."""
-    return rf.learn(problem, primal, dual, feedback=feedback, **asked)
-
 
 REPLAYED = "the multipliers are those of the dual player"
 DUALS = ("projected-gradient", "constant-step", "adagrad-norm", "optimistic-gradient", "coin-betting",
@@ -427,9 +415,7 @@ def test_command_certifies_and_keeps(tmp_path: Path) -> None:
 
 def test_command_fails_only_if_asked_to(tmp_path: Path) -> None:
     file = saved(tmp_path / "a.rfrun")
-    with sqlite3.connect(file) as connection:
-        connection.execute("UPDATE rounds SET lam = lam + 1 WHERE k = 7")
-    connection.close()
+    edit(file, "UPDATE rounds SET lam = lam + 1 WHERE k = 7")
     assert CliRunner().invoke(command, [str(file)]).exit_code == 0
     result = CliRunner().invoke(command, [str(file), "--strict", "--json"])
     assert result.exit_code == 1

@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import math
-import sqlite3
 from math import e, log, sqrt
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from gymnasium.spaces import Discrete
+from tests.bank import edit
 from tests.mutants.honest import certified
 
 import resetfree as rf
@@ -54,8 +54,7 @@ def test_what_must_be_true_of_an_honest_record_is_no_theorem(tmp_path: Path) -> 
     counts = json.loads(CliRunner().invoke(command, [str(file), "--json", "--replay"]).output)["counts"]
     assert counts["checked"] > len(kept)  # what is played again is checked, too
     assert counts["proved"] == sum(c.status == "proved" for c in claims)
-    with sqlite3.connect(file) as connection:
-        connection.execute("UPDATE rounds SET reward = reward + 1 WHERE k = 7")
+    edit(file, "UPDATE rounds SET reward = reward + 1 WHERE k = 7")
     result = CliRunner().invoke(command, [str(file), "--strict"])
     assert result.exit_code == 1
     assert "checked" in result.output

@@ -51,16 +51,17 @@ from resetfree.players.tabular.count_players import (
     Bonus,
     CountState,
     Ties,
+    begin,
     multiplier,
     noise_of,
-    union_bound,
 )
-from resetfree.players.tabular.counts import Counts
-from resetfree.players.tabular.large_problems import Bad, LargeCounts, begin
+from resetfree.players.tabular.counts import Counts, union_bound
+from resetfree.players.tabular.large_problems import Bad, LargeCounts
 from resetfree.players.tabular.sparse_counts import STATES
 from resetfree.problems.contract import Problem, State
 
 Objective: TypeAlias = Literal["episode", "long-run"]
+SAFE_FOR_GOOD = "what was seen to lead to a reset is never done again, so resets are bounded on every path"
 EPISODES = 100.0  # how many are looked ahead, on average
 GAMMA = 1.0 - 1.0 / EPISODES
 QUIET = 64  # episodes without news after which what was tried once is tried again
@@ -317,7 +318,9 @@ class EliminationPlayer(PrimalPlayer[EliminationState | LargeEliminationState]):
         check_episodes(episodes, self.name)
         pooled = problem.stationary if self.pooled is None else self.pooled
         log_term, noise = self._log_term(problem, episodes, pooled), noise_of(problem, self.noise, self.width)
-        data = begin(problem, self.name, pooled, self.ties, log_term, noise=noise, seed=seed)
+        data = begin(
+            LargeCounts.nothing, problem, self.name, pooled, self.ties, log_term=log_term, noise=noise, seed=seed
+        )
         state = no_sets(data, problem, is_endless(problem, self.pooled))
         if self.objective == "long-run" and isinstance(state, EliminationState):
             state.long_run = (LongRun.nothing(problem, state.data),)
@@ -340,7 +343,7 @@ class EliminationPlayer(PrimalPlayer[EliminationState | LargeEliminationState]):
         return state
 
     def _bonus(self, data: CountState | LargeCounts) -> Bonus:
-        return Bonus(self._form, data.log_term, data.noise, 0.0, 0.0)
+        return Bonus(self.form, data.log_term, data.noise, 0.0, 0.0)
 
     def proof(self, problem: Problem) -> Proof:
         """Of its optimism: rewards no noisier than the width counts on."""
@@ -366,7 +369,7 @@ class EliminationPlayer(PrimalPlayer[EliminationState | LargeEliminationState]):
         return False, "its regret is tuned"
 
     @property
-    def _form(self) -> int:
+    def form(self) -> int:
         """Of the reward bonus."""
         return BERNSTEIN if self.width == "tuned" else HOEFFDING
 

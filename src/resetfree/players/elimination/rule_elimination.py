@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.arrays import Bools, Floats
-from resetfree.game.capabilities import DangerMap, Decision, Partner, Suited
+from resetfree.game.capabilities import DangerMap, Decision, Suited
 from resetfree.game.contract import Plan, Round
-from resetfree.players import TakesEpisodes
+from resetfree.players import NeedsNoPenalty, TakesEpisodes
 from resetfree.players.elimination import (
+    SAFE_FOR_GOOD,
     EliminationPlayer,
     EliminationState,
     LargeEliminationState,
@@ -295,7 +296,7 @@ class RuleState(EliminationState):
 
 
 @dataclass(frozen=True)
-class RuleElimination(TakesEpisodes, EliminationPlayer):
+class RuleElimination(NeedsNoPenalty, TakesEpisodes, EliminationPlayer):
     """Elimination over a class of rules: what one fall teaches about all the others.
 
     It plays inside what support elimination allows, so on every path resets never exceed the number of unsafe pairs.
@@ -317,6 +318,7 @@ class RuleElimination(TakesEpisodes, EliminationPlayer):
     """
 
     name: ClassVar[str] = "rule-elimination"
+    suited_states = ("counted",)
     moves: Moves = "relative"
 
     def init(self, problem: Problem, episodes: int, seed: int) -> RuleState | LargeEliminationState:
@@ -361,23 +363,12 @@ class RuleElimination(TakesEpisodes, EliminationPlayer):
         )
 
     @classmethod
-    def partner(cls) -> Partner:
-        """None is needed: no penalty."""
-        return Partner("constant-penalty", "realised", {"C": 0.0})
-
-    @classmethod
     def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
         """Finitely many states with named coordinates and without features, whose steps and tasks do not differ."""
-        if problem.actions.n is None or problem.n_states is None or problem.phi is not None:
+        if problem.factors is None or (problem.n_states or 0) * problem.n_actions > LARGEST:
             return None
-        if problem.factors is None or not problem.stationary or problem.n_contexts > 1:
-            return None
-        if problem.n_states * problem.n_actions > LARGEST:
-            return None
-        why = (
-            "the states are finite, with named coordinates: what was seen to lead to a reset is never done again, so "
-            "resets are bounded on every path, and what the simplest rules that fit call fatal is held back"
-        )
+        why = f"the states are finite, with named coordinates: {SAFE_FOR_GOOD}, and what the simplest rules that fit "
+        why += "call fatal is held back"
         return Suited(1.25, why, cls.partner(), {"objective": "long-run"})
 
     def rule_bound(self, problem: Problem, fatal: Bools, episodes: int) -> float | None:

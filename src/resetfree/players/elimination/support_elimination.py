@@ -14,17 +14,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import log, sqrt
-from typing import ClassVar, NamedTuple, cast
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.arrays import Bools
-from resetfree.core.errors import InvalidInput
-from resetfree.game.capabilities import Partner, PrimalRegretBound, Suited
+from resetfree.game.capabilities import PrimalRegretBound, Suited, always
 from resetfree.game.contract import Plan, Round
-from resetfree.players import BatchedForm, Method, TakesEpisodes, penalised
+from resetfree.players import NO_PENALTY, Method, NeedsNoPenalty, TakesEpisodes, penalised, written_in
 from resetfree.players.elimination import (
+    SAFE_FOR_GOOD,
     EliminationPlayer,
     EliminationState,
     LargeEliminationState,
@@ -37,7 +37,7 @@ from resetfree.theory.certificates.anytime import DELTA
 from resetfree.theory.proved_widths import log_corners
 from resetfree.theory.visit_sums import CellKinds, bonus_distance, cells_of, sum_over_steps
 
-NO_BATCH = "The batched engine plays 'support-elimination' with objective='episode' only. Got 'long-run' instead."
+WITHOUT_FEATURES = "the states are finite and no features are given"
 
 
 @dataclass(frozen=True)
@@ -75,30 +75,12 @@ class SupportElimination(TakesEpisodes, EliminationPlayer):
     """
 
     name: ClassVar[str] = "support-elimination"
+    suited_states = ("counted", "changing")
 
-    @classmethod
-    def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
-        """Finitely many states without features: nothing else bounds resets on every path."""
-        if problem.actions.n is None or problem.n_states is None or problem.phi is not None:
-            return None
-        why = (
-            "the states are finite and no features are given: what was seen to lead to a reset is never done again, so "
-            "resets are bounded on every path, and no bound on multipliers is needed"
-        )
-        # For the episode: where goals lead elsewhere, plans beyond it were seen to stop finding them (a sticky maze).
-        return Suited(1, why, Partner("constant-penalty", "realised", {"C": 0.0}))
+    # Planning is for the episode: where goals lead elsewhere, plans beyond it were seen to stop finding them.
+    suits = always(Suited(1, f"{WITHOUT_FEATURES}: {SAFE_FOR_GOOD}, and no bound on multipliers is needed", NO_PENALTY))
 
-    def batched_form(self, problem: Problem, episodes: int) -> BatchedForm:
-        """The same counts and sets in every row; planning beyond the episode has no batched form."""
-        if self.objective != "episode":
-            raise InvalidInput(NO_BATCH)
-        from resetfree.players.tabular.batched import Optimistic, learned_ties
-
-        ties, fresh = learned_ties(self.name, self.ties), cast(EliminationState, self.init(problem, episodes, 0))
-        data, layers = fresh.data, len(fresh.allowed)
-        noisy = data.noise > 0
-        program = Optimistic(len(data.tried), self._form, ties, noisy, allowed_layers=layers, endless=fresh.endless)
-        return BatchedForm(program, {"log_term": data.log_term, "noise": data.noise, "cost_part": 0.0})
+    batched_form = written_in("elimination.batched:support_form")
 
     @staticmethod
     def methods() -> list[Method]:
@@ -300,7 +282,7 @@ class SharedState(EliminationState):
 
 
 @dataclass(frozen=True)
-class SharedElimination(TakesEpisodes, EliminationPlayer):
+class SharedElimination(NeedsNoPenalty, TakesEpisodes, EliminationPlayer):
     """Elimination that learns danger once for all steps and tasks, as long as the data agree.
 
     Where dynamics change with the step, or tasks with the episode, support elimination must see each unsafe triple
@@ -322,6 +304,7 @@ class SharedElimination(TakesEpisodes, EliminationPlayer):
     """
 
     name: ClassVar[str] = "shared-elimination"
+    suited_states = ("changing",)
 
     def init(self, problem: Problem, episodes: int, seed: int) -> EliminationState | LargeEliminationState:
         """No data yet: every action can be safe, and nothing is held back."""
@@ -340,20 +323,8 @@ class SharedElimination(TakesEpisodes, EliminationPlayer):
         )
 
     @classmethod
-    def partner(cls) -> Partner:
-        """None is needed: no penalty."""
-        return Partner("constant-penalty", "realised", {"C": 0.0})
-
-    @classmethod
     def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
         """Finitely many states without features, whose steps or tasks differ."""
-        if problem.actions.n is None or problem.n_states is None or problem.phi is not None:
-            return None
-        if problem.stationary and problem.n_contexts == 1:
-            return None
         twins = "steps" if problem.n_contexts == 1 else "tasks"
-        why = (
-            "the states are finite and no features are given: what was seen to lead to a reset is never done again, so "
-            f"resets are bounded on every path, and what fell is held back at other {twins} until a test refutes it"
-        )
-        return Suited(1.5, why, cls.partner(), {"objective": "long-run"})
+        held = f"what fell is held back at other {twins} until a test refutes it"
+        return Suited(1.5, f"{WITHOUT_FEATURES}: {SAFE_FOR_GOOD}, and {held}", NO_PENALTY, {"objective": "long-run"})

@@ -48,7 +48,6 @@ from resetfree.core.compiled import jit
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import NonNegative, Range
 from resetfree.core.state import require
-from resetfree.game.capabilities import Suited
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
 from resetfree.players import Build, Method, against, check_restarts, free_and_penalised, no_margin, sizes
 from resetfree.players.linear.linear_ucb import LinearUCB
@@ -77,6 +76,7 @@ class GhoshSoftmax(LinearUCB):
     """
 
     name: ClassVar[str] = "ghosh-softmax"
+    suited_states: ClassVar[tuple[str, ...]] = ()  # none: what it varies is better
     baseline: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -87,11 +87,6 @@ class GhoshSoftmax(LinearUCB):
     def caps(self, horizon: int) -> Floats:
         """[H] the cap H at every step."""
         return np.full(horizon, float(horizon))
-
-    @classmethod
-    def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
-        """Nothing: what it varies is better."""
-        return None
 
     @staticmethod
     def methods() -> list[Method]:

@@ -119,6 +119,7 @@ class GreedyComposite(TakesEpisodes, HasRidge, PrimalPlayer[AnyState]):
     """
 
     name: ClassVar[str] = "greedy-composite"
+    suited_states = ("features",)
     prediction: ClassVar[Prediction] = "low"
     B: Bound | None = None
     width: Width = "tuned"
@@ -210,7 +211,7 @@ class GreedyComposite(TakesEpisodes, HasRidge, PrimalPlayer[AnyState]):
     @classmethod
     def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
         """Given features of pairs, where no bound B is known: the multiplier may grow as it has to."""
-        if problem.n_states is None or problem.phi is None or bound_known:
+        if problem.phi is None or bound_known:
             return None
         words = features_words(problem.phi.shape[2], problem.stationary)
         why = f"{words}; no bound B is known: resets are counted"

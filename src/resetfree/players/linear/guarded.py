@@ -23,6 +23,7 @@ from resetfree.core.settings import Positive, Probability, Range
 from resetfree.game.capabilities import Partner, PrimalRegretBound, Proof, Suited
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
 from resetfree.players import (
+    NeedsNoPenalty,
     TakesEpisodes,
     check_episodes,
     covered_unless,
@@ -104,6 +105,7 @@ class GuardedLinear(TakesEpisodes, PrimalPlayer[GuardedState]):
     """
 
     name: ClassVar[str] = "guarded-linear"
+    suited_states = ("features",)
     prediction: ClassVar[Prediction] = "none"
     scale: Positive = 0.05
     pooled: bool = False
@@ -151,7 +153,7 @@ class GuardedLinear(TakesEpisodes, PrimalPlayer[GuardedState]):
     @classmethod
     def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
         """Given features of pairs and a bound B, on problems that are small enough for tables."""
-        if problem.n_states is None or problem.phi is None or problem.actions.n is None or not bound_known:
+        if problem.n_states is None or problem.phi is None or not bound_known:
             return None
         rows = (1 if problem.stationary else problem.horizon, problem.n_states, problem.n_actions)
         if whole_size(problem, rows) > SMALL:
@@ -213,7 +215,7 @@ class SafeIntervalState(IntervalState):
 
 
 @dataclass(frozen=True)
-class Algorithm1Safe(TakesEpisodes, PrimalPlayer[SafeIntervalState]):
+class Algorithm1Safe(NeedsNoPenalty, TakesEpisodes, PrimalPlayer[SafeIntervalState]):
     """Algorithm 1 with elimination inside: its softmax chooses among the actions that can still be safe.
 
     The primal player of Algorithm 1 with proved widths, whose softmax is over the actions that can still be safe.
@@ -242,11 +244,6 @@ class Algorithm1Safe(TakesEpisodes, PrimalPlayer[SafeIntervalState]):
     anytime: bool = False
     pooled: bool | None = None
     p: Probability = 0.05
-
-    @classmethod
-    def partner(cls) -> Partner:
-        """No multiplier is needed; any dual player will do."""
-        return Partner("constant-penalty", "realised", {"C": 0.0})
 
     def init(self, problem: Problem, episodes: int, seed: int) -> SafeIntervalState:
         """No data yet: every action can be safe."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput, NotCertifiable
-from resetfree.core.settings import Bound, NonNegative, Positive, Probability, Range
+from resetfree.core.settings import Bound, NonNegative, Positive, Probability, Range, expect
 from resetfree.game.capabilities import FallsBound, Partner, PlanAges, PrimalRegretBound, Proof, Suited
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
 from resetfree.players import (
@@ -148,6 +148,7 @@ class LinearUCB(HasRidge, PrimalPlayer[AnyState]):
     """
 
     name: ClassVar[str] = "linear-ucb"
+    suited_states: ClassVar[tuple[str, ...]] = ("features",)
     prediction: ClassVar[Prediction] = "low"
     B: Bound | None = None
     width: Width = "tuned"
@@ -196,8 +197,7 @@ class LinearUCB(HasRidge, PrimalPlayer[AnyState]):
         return LinearState(**fields, old=old, **widths)
 
     def _on_continuum(self, problem: Problem, episodes: int) -> ContinuumState:
-        if self.lagged:
-            raise InvalidInput("The 'lagged' of linear-ucb must be false on a continuum of states. Got True instead.")
+        expect(not self.lagged, "'lagged' of linear-ucb", "be false on a continuum of states", got="True")
         proved = self.proved(problem, episodes) if self.width == "proved" else None
         width = proved.width if isinstance(proved, Covers) else None
         return no_states(self, problem, episodes, width, self.temperature(problem, episodes))
@@ -281,7 +281,7 @@ class LinearUCB(HasRidge, PrimalPlayer[AnyState]):
         pooled data afford a larger penalty (1.5 resets in place of 2.7, at a regret of 20 in place of 13), data per
         step do not.
         """
-        if problem.n_states is None or problem.phi is None or not bound_known:
+        if problem.phi is None or not bound_known:
             return None
         factor = 4.0 if problem.stationary else 1.0
         why = f"{features_words(problem.phi.shape[2], problem.stationary)}; a reset is charged {factor:g} B"

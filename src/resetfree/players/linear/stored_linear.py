@@ -14,7 +14,7 @@ import numpy as np
 from resetfree.core.arrays import Floats, Ints
 from resetfree.core.compiled import on_one_thread
 from resetfree.core.errors import InvalidInput
-from resetfree.core.settings import Count, NonNegative, Positive, PositiveInt, Range
+from resetfree.core.settings import Count, NonNegative, Positive, PositiveInt, Range, expect
 from resetfree.core.state import require, within
 from resetfree.game.capabilities import Suited
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
@@ -178,6 +178,7 @@ class StoredLinear(TakesEpisodes, HasRidge, PrimalPlayer[StoredState]):
     """
 
     name: ClassVar[str] = "stored-linear"
+    suited_states = ("vectors",)
     prediction: ClassVar[Prediction] = "low"
     refuses: ClassVar[tuple[str, ...]] = ("layered",)
     scale: NonNegative = 0.1
@@ -313,8 +314,7 @@ class StoredLinear(TakesEpisodes, HasRidge, PrimalPlayer[StoredState]):
         return bool((log_dets(ridge) - ridge.log_det).max() >= least)
 
     def _check_size(self, d: int, rows: int, most: int) -> None:
-        if d > MOST_FEATURES:
-            raise InvalidInput(f"The features for {self.name} must be at most {MOST_FEATURES}. Got {d} instead.")
+        expect(d <= MOST_FEATURES, f"features for {self.name}", f"be at most {MOST_FEATURES}", got=f"{d}")
         if 8 * d * rows > most:
             raise InvalidInput(
                 f"The player '{self.name}' keeps {8e-9 * d * rows:.1f} GB of features of {rows} states, which must be "
@@ -325,8 +325,7 @@ class StoredLinear(TakesEpisodes, HasRidge, PrimalPlayer[StoredState]):
 def known_features(problem: Problem) -> Features | None:
     """Features that need no fitting: those of finite states, the pairs' side by side or one-hot; None for vectors."""
     if problem.n_states is None:
-        if problem.features is None:
-            raise InvalidInput(f"The problem '{problem.name}' must have 'features' of its states. Got None instead.")
+        expect(problem.features is not None, f"problem '{problem.name}'", "have 'features' of its states", got="None")
         return None
     if problem.phi is None:
         return Table(np.eye(problem.n_states))

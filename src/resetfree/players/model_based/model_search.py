@@ -100,6 +100,7 @@ class ModelSearch(SearchSettings, PrimalPlayer[SearchState[Any]]):
     """
 
     name: ClassVar[str] = "model-search"
+    suited_states = ("vectors",)
     prediction: ClassVar[Prediction] = "high"
     vectors_only: ClassVar[bool] = True
     action_spaces: ClassVar[tuple[type, ...]] = (Choices, Box)

@@ -46,6 +46,7 @@ TOGETHER = 100  # gradient steps in one call of the compiled program
 LATELY, OFTEN = 2000, 20  # steps, and goals won in them, that end the exploring as far as the record is concerned
 SINCE = (100, 300)  # steps since a goal was won, after which it explores, and explores more
 SEEKING = (0.0, 0.2, 0.5)  # parts of the episodes with a goal of its own
+BACK = (0.0, 0.3, 0.5)  # instead, after demonstrations: parts of the episodes that head for a demonstrated state
 WANDERING = (0.0, 0.1, 0.3)  # and of those that are all random
 FOLLOWING = (0.0, 0.2, 0.4)  # and of the others that go by known ways
 RETURNING = (0.0, 0.1, 0.5)  # and of those that return to where what is reached moved last, if that is rare
@@ -112,6 +113,8 @@ class GoalState(NeuralState):
     # [m, 2] round and index in WORDS of each decision
     decisions: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 2), np.int64), metadata={"grows": (0,)})
     columns: GoalColumns = field(metadata={"saved": False})
+    shown: int = field(default=0, metadata={"saved": False})  # first rows that are demonstrations
+    beside: bool = field(default=False, metadata={"saved": False})  # whether a controller acts, too
 
     def check_loaded(self) -> None:
         """Raise InvalidInput unless counters and decisions can be those of a run."""
@@ -159,12 +162,15 @@ class GoalSearch(PrimalPlayer[GoalState]):
     noise: deviation of the noise in actions.
     bursts: part of the steps with random actions, while goals are won rarely; a quarter of it later.
     own_goals: whether it pursues goals of its own, and wanders, where the requested one is not reached for long.
+    demonstrated: share of demonstrations in each batch, if there are any. Then it copies what they do better than it
+      does, returns to demonstrated states where no goal is won for long, and explores by the noise alone.
 
     >>> GoalSearch.partner().settings
     {'C': 0.0}
     """
 
     name: ClassVar[str] = "goal-search"
+    suited_states = ("vectors",)
     learns: ClassVar[bool] = False  # to earn anything else than goals
     vectors_only: ClassVar[bool] = True
     action_spaces: ClassVar[tuple[type, ...]] = (Box,)
@@ -177,6 +183,7 @@ class GoalSearch(PrimalPlayer[GoalState]):
     noise: Fraction = 0.1
     bursts: Fraction = 0.2
     own_goals: bool = True
+    demonstrated: Fraction = 0.25
 
     def init(self, problem: Problem, episodes: int, seed: int) -> GoalState:
         """Fresh networks; refuses states without goals, and actions that are no box."""
@@ -200,15 +207,20 @@ class GoalSearch(PrimalPlayer[GoalState]):
         shape, level, draw = (state.horizon, box.size), state.level() if self.own_goals else 0, rng.random()
         wander, aim = _held(shape, rng), np.full(len(state.columns.wanted), np.nan)
         random = _often(len(wander), self.bursts if level else self.bursts / 4, rng)
-        if not state.trained or draw < WANDERING[level]:
+        if state.shown:
+            random[:], wander[:] = False, np.nan
+            if draw < BACK[level]:
+                aim = rows.state[rng.integers(state.shown)][state.columns.achieved]
+        elif not state.trained or draw < WANDERING[level]:
             random[:] = True
         elif draw < WANDERING[level] + SEEKING[level]:
             aim = frontier(rows, rows.n, state.columns, rng)
         back = None
-        if state.trained and rng.random() < RETURNING[level]:
+        alone = state.trained > 0 and not state.shown
+        if alone and rng.random() < RETURNING[level]:
             back = last_touch(rows, rows.n, state.reach(), box.ends)
             wander = wander if back is None else _held(shape, rng, SHORT)
-        follows = state.trained > 0 and rng.random() < FOLLOWING[level]
+        follows = alone and rng.random() < FOLLOWING[level]
         policy = GoalPolicy(
             actor=self.greedy(state, lam),
             wanted=state.columns.wanted,
@@ -228,7 +240,7 @@ class GoalSearch(PrimalPlayer[GoalState]):
         """The policy for use: the actor, for the goal in the state."""
         check_multiplier(lam)
         tree = state.tree
-        (weight, bias), *rest = tree["actor"]
+        (weight, bias), *rest = tree["late_actor" if state.shown else "actor"]  # the late one changes more smoothly
         scaling = Scaling(tree["centre"], tree["scale"])
         inner = weight / scaling.scale[:, None]
         folded = ((inner, bias - scaling.centre @ inner), *rest)
@@ -246,10 +258,12 @@ class GoalSearch(PrimalPlayer[GoalState]):
         memory, rng = Hindsight(state.rows, state.reach(), state.box.ends), state.random(BATCHES)
         steps = self.gradient_steps * (len(round.episode.actions) if before else n)
         networks = {name: part for name, part in tree.items() if name not in ("centre", "scale")}
+        copied = int(self.demonstrated * self.batch) if state.shown else 0
         for done in range(0, steps, TOGETHER):
-            batches = memory.draw((TOGETHER, self.batch), tree["centre"], tree["scale"], rng)
+            shape, shown = (TOGETHER, self.batch), (copied, state.shown)
+            batches = memory.draw(shape, tree["centre"], tree["scale"], rng, shown)
             count = np.int32(min(TOGETHER, steps - done))
-            networks = improved(networks, batches, count=count, rate=narrow(self.learning_rate))
+            networks = improved(networks, batches, count=count, rate=narrow(self.learning_rate), copied=copied)
         state.keep({**tree, **networks}, steps, self.name, "'learning_rate'")
         state.trained = n
         if self.own_goals:
@@ -259,6 +273,17 @@ class GoalSearch(PrimalPlayer[GoalState]):
     def absorb(self, state: GoalState, episode: Episode) -> GoalState:
         """Add the steps of an episode of data; networks learn from them after the first round."""
         state.rows.add(episode)
+        return state
+
+    def act_beside(self, state: GoalState) -> GoalState:
+        """Learn from a controller's episodes as from others, and explore: what leads astray is not played."""
+        state.beside = True
+        return state
+
+    def follow(self, state: GoalState, episode: Episode) -> GoalState:
+        """Add the steps of a demonstration, which come before all others."""
+        state = self.absorb(state, episode)
+        state.shown = 0 if state.beside else state.rows.n
         return state
 
     def decisions(self, state: GoalState) -> list[Decision]:

@@ -48,6 +48,7 @@ LEAST_SCALE = 1e-3  # of a number that hardly moves
 GAMMA = 0.99
 TAU = 0.005  # share by which targets follow
 WORST = -10.0  # value of never reaching a goal: a step costs 1 - GAMMA of it
+COPYING = 3.0  # weight of the squared distance to demonstrated actions
 PUSH, FAR_PUSH = 1e-2, 1.5  # weight of the squared push before tanh beyond this, lest actions stay at the ends
 
 
@@ -102,29 +103,46 @@ def scales_of(rows: ReplayBuffer, n: int, columns: GoalColumns) -> tuple[Floats,
     return centre, np.maximum(scale, LEAST_SCALE * (1.0 + np.abs(centre)))
 
 
+def life_ends(rows: ReplayBuffer, n: int) -> Bools:
+    """[n] reset states, and rows without an action that the next one does not continue: of data, or before help."""
+    apart = (rows.state[: n - 1] != rows.state[1:n]).any(axis=1)
+    return np.asarray(rows.terminated[:n] | (np.append(apart, False) & ~rows.taken(n)))
+
+
 class Hindsight:
     """Batches of transitions with goals of hindsight."""
 
     def __init__(self, rows: ReplayBuffer, reach: Reach, ends: tuple[Floats, Floats]) -> None:
         self._rows, self._reach, self._ends = rows, reach, ends
         self._taken, self._won = np.flatnonzero(rows.taken(rows.n)), won_steps(rows, rows.n)
-        fell = np.flatnonzero(rows.terminated[: rows.n])
-        self._last = np.append(fell, rows.n - 1)[np.searchsorted(fell, np.arange(rows.n))]  # of each row's life
+        over = np.flatnonzero(life_ends(rows, rows.n))
+        self._last = np.append(over, rows.n - 1)[np.searchsorted(over, np.arange(rows.n))]  # of each row's life
         count = np.append(0, np.cumsum(moving_rows(rows, rows.n, reach)))
         until = np.minimum(self._taken + SOON, self._last[self._taken])
         moves = self._taken[count[until] > count[self._taken]]  # what is reached changes after these
         self._moving = moves if len(moves) else self._taken
 
-    def draw(self, shape: tuple[int, int], centre: Floats, scale: Floats, rng: np.random.Generator) -> Minibatch:
-        """Batches [n, B, ...] on the scale of z."""
+    def draw(
+        self,
+        shape: tuple[int, int],
+        centre: Floats,
+        scale: Floats,
+        rng: np.random.Generator,
+        shown: tuple[int, int] = (0, 0),
+    ) -> Minibatch:
+        """Batches [n, B, ...] on the scale of z.  shown: so many of each come from so many first rows."""
         rows, reach = self._rows, self._reach
         any_row, moving = (of[rng.integers(len(of), size=shape)] for of in (self._taken, self._moving))
         index = np.where(rng.random(shape) < MOVING, moving, any_row)
+        copied, first = shown
+        if copied:
+            index[:, :copied] = rng.choice(self._taken[self._taken < first], (len(index), copied))
         at, wanted = reach.columns.achieved, reach.columns.wanted
         before, after = rows.state[index], rows.state[index + 1]
         own = before[..., wanted]
         ahead = np.minimum(index + 1 + rng.integers(SPAN, size=shape), self._last[index])
         kind = rng.random(shape)[..., None]
+        kind[:, :copied][kind[:, :copied] >= LATER] = 1.0  # what is copied heads for its own goal, or one of later
         goals = np.where(kind < LATER, rows.state[np.maximum(ahead, index + 1)][..., at], own)
         anywhere = rows.state[rng.integers(rows.n, size=shape)][..., at]
         goals = np.where((kind >= LATER) & (kind < LATER + ANY), anywhere, goals)
@@ -179,9 +197,12 @@ def valued(critics: Layers, z: Any, a: Any) -> Any:
     return forward(critics, jnp.concatenate([z, a], axis=-1), jax.nn.relu)[..., 0]
 
 
-@jitted()
-def improved(tree: Tree, batches: Minibatch, *, count: Any, rate: Any) -> Tree:
-    """The networks after the first `count` of the batches [n, B, ...]."""
+@jitted("copied")
+def improved(tree: Tree, batches: Minibatch, *, count: Any, rate: Any, copied: int = 0) -> Tree:
+    """The networks after the first `count` of the batches [n, B, ...].
+
+    copied: so many first transitions of each are demonstrations: the actor copies their actions where these are better.
+    """
 
     def one(i: Any, tree: Tree) -> Tree:
         batch = jax.tree.map(lambda field: field[i], batches)
@@ -198,7 +219,13 @@ def improved(tree: Tree, batches: Minibatch, *, count: Any, rate: Any) -> Tree:
         def loss(actor: Layers) -> Any:
             push = acted(actor, batch.state)
             far = jax.nn.relu(jnp.abs(push) - FAR_PUSH)
-            return (PUSH * far**2).mean() - valued(new["critics"], batch.state, jnp.tanh(push)).min(axis=0).mean()
+            value = valued(new["critics"], batch.state, jnp.tanh(push)).min(axis=0)
+            found = (PUSH * far**2).mean() - value.mean()
+            if not copied:
+                return found
+            shown = valued(new["critics"], batch.state[:copied], batch.action[:copied]).min(axis=0)
+            apart = ((jnp.tanh(push[:copied]) - batch.action[:copied]) ** 2).sum(axis=1)
+            return found + COPYING * ((shown > jax.lax.stop_gradient(value[:copied])) * apart).mean()
 
         descend("actor", loss)
         for name in ("actor", "critics"):

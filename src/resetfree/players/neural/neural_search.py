@@ -129,6 +129,7 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
     """
 
     name: ClassVar[str] = "neural-search"
+    suited_states = ("vectors",)
     former_settings: ClassVar[Mapping[str, str]] = {
         "fits": "model_steps",
         "updates": "gradient_steps",

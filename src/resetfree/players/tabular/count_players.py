@@ -5,19 +5,21 @@
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import log, sqrt
-from typing import Any, Literal, NamedTuple, TypeAlias
+from math import sqrt
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.arrays import Bools, Floats, Ints
-from resetfree.core.compiled import jit
+from resetfree.core.compiled import jit, jit_inlined
 from resetfree.core.settings import Count, check
 from resetfree.game.contract import Plan, Round, check_multiplier
 from resetfree.players import check_room, sizes
 from resetfree.players.tabular.counts import ALL, ROOM, Counts, HasCounts, empty_counts
+from resetfree.players.tabular.sparse_counts import SMALL
 from resetfree.problems.contract import Episode, Problem, State
 
 # Optimistic and perturbed backward passes on counts, for one multiplier: what the tabular players plan with.
@@ -25,6 +27,7 @@ from resetfree.problems.contract import Episode, Problem, State
 # Legend: h from 0; n how often a pair was tried (or moved), rest = H - h - 1 the reward that can come after this step,
 # V the composite value V_r - lam V_c (a known reset state has -lam on arrival), L the logarithm in the widths.
 
+L = TypeVar("L")
 TIE = 1e-9  # composite values closer than this are equal
 HOEFFDING, BERNSTEIN, TWO_SIDED = 0, 1, 2
 
@@ -64,6 +67,51 @@ class Rows(NamedTuple):
     stride: int
 
 
+@jit_inlined
+def _sharp(x: Bonus, moves: int, square: float, gap: float, mean_c: float, rest: float) -> float:
+    """The width of a pair from variances: of the rewards to come, or of the two bounds on the value.
+
+    square, gap: `moves` times the variance of the next value, and the mean square of upper minus lower bound.
+    mean_c: the estimated cost of the pair.  rest: the most reward that can come after this step.
+    """
+    inverse = 1.0 / moves
+    root, fast = sqrt(2.0 * x.log_term * inverse), 7.0 * x.log_term / (3.0 * (moves - 1.0))
+    if x.form == BERNSTEIN:
+        sharp = root * sqrt(square * inverse) + rest * fast
+        return sharp + x.cost_part * x.lam * (root * sqrt(max(mean_c * (1.0 - mean_c), 0.0)) + fast)
+    unbiased = 1.0 / (moves - 1.0)
+    return root * (sqrt(square * unbiased) + sqrt(gap * unbiased)) + (rest + x.cost_part * x.lam) * fast
+
+
+@jit_inlined
+def _greedy(q: Floats, tried: Ints, r: int, prefer: Floats, may: Bools, k: int) -> tuple[int, float]:
+    """The best action and its value; of equally good ones that tried more often, then the one preferred most.
+
+    q: [A] the values; those of actions that may not be taken are set to minus infinity.
+    tried: [R, A] how often each pair was tried.  r: the row of the state in `tried`, -1 for none.
+    prefer: [n, A].  may: [n, A] the actions that may be taken if there are any, or [0, 0]: all.  k: the row in both.
+    """
+    if len(may) > 0:
+        some = False
+        for a in range(len(q)):
+            some = some or may[k, a]
+        if some:
+            for a in range(len(q)):
+                if not may[k, a]:
+                    q[a] = -np.inf
+    best = 0
+    for a in range(1, len(q)):
+        if q[a] > q[best]:
+            best = a
+    top = q[best]
+    for a in range(len(q)):
+        if q[a] >= top - TIE:
+            more = tried[r, a] - tried[r, best] if r >= 0 else 0
+            if more > 0 or (more == 0 and prefer[k, a] > prefer[k, best]):
+                best = a
+    return best, top
+
+
 @jit
 def composite_step(
     c: Rows,
@@ -92,10 +140,8 @@ def composite_step(
     action: NDArray[np.int32],  # [n] out
 ) -> None:
     """Q = min(H - h + beyond, rhat + Phat V + b), greedy; ties go to the pair tried more often, then to `prefer`."""
-    n_actions = prefer.shape[1]
-    rest, most = cap - 1.0, cap + beyond
-    span = rest + x.cost_part * x.lam
-    form, log_term, noise, cost_part, lam = x.form, x.log_term, x.noise, x.cost_part, x.lam
+    n_actions, form, log_term, noise, lam = prefer.shape[1], x.form, x.log_term, x.noise, x.lam
+    rest, most, span = cap - 1.0, cap + beyond, cap - 1.0 + x.cost_part * lam
     q, q_r, q_c = np.empty(n_actions), np.empty(n_actions), np.empty(n_actions)
     for k in range(len(rows)):
         if known[k]:
@@ -110,8 +156,8 @@ def composite_step(
                 if len(toll) > 0 and r >= 0:
                     q[a] -= toll[r, a]
                 continue
-            moves = c.moved[r, a] if moves_on else 0
-            mean, mean_r, mean_c, mean_low, bonus = 0.0, 0.0, 0.0, 0.0, 0.0
+            moves, bonus = c.moved[r, a] if moves_on else 0, 0.0
+            mean, mean_r, mean_c, mean_low = 0.0, 0.0, 0.0, 0.0
             if moves_on and moves == 0:
                 mean, mean_r, mean_low = rest + beyond, rest, -lam
             elif moves > 0:
@@ -128,8 +174,7 @@ def composite_step(
                     mean_c += times * v_c[at]
                     mean_low += times * low[at]
                 inverse = 1.0 / moves
-                mean, mean_r = mean * inverse, mean_r * inverse
-                mean_c, mean_low = mean_c * inverse, mean_low * inverse
+                mean, mean_r, mean_c, mean_low = mean * inverse, mean_r * inverse, mean_c * inverse, mean_low * inverse
                 bonus = span * sqrt(0.5 * log_term * inverse)
                 if form != HOEFFDING and moves > 1:
                     square, gap = 0.0, 0.0
@@ -144,14 +189,7 @@ def composite_step(
                         else:
                             square += times * (v[at] - mean) ** 2
                             gap += times * (v[at] - low[at]) ** 2
-                    root, fast = sqrt(2.0 * log_term * inverse), 7.0 * log_term / (3.0 * (moves - 1.0))
-                    if form == BERNSTEIN:
-                        sharp = root * sqrt(square * inverse) + rest * fast
-                        sharp += cost_part * lam * (root * sqrt(max(mean_c * (1.0 - mean_c), 0.0)) + fast)
-                    else:
-                        unbiased = 1.0 / (moves - 1.0)
-                        sharp = root * (sqrt(square * unbiased) + sqrt(gap * unbiased)) + span * fast
-                    bonus = min(bonus, sharp)
+                    bonus = min(bonus, _sharp(x, moves, square, gap, mean_c, rest))
             if noise > 0.0:
                 bonus += noise * sqrt(2.0 * log_term / n)
             if len(stretch) > 0:
@@ -160,24 +198,7 @@ def composite_step(
             q[a] = max(min(pay + mean + bonus, most), -lam)
             q_r[a], q_c[a] = min(max(pay + mean_r, 0.0), cap), min(mean_c, 1.0)
             now_low[k] = max(now_low[k], pay + mean_low - bonus)
-        if len(may) > 0:
-            some = False
-            for a in range(n_actions):
-                some = some or may[k, a]
-            if some:
-                for a in range(n_actions):
-                    if not may[k, a]:
-                        q[a] = -np.inf
-        best = 0
-        for a in range(1, n_actions):
-            if q[a] > q[best]:
-                best = a
-        top = q[best]
-        for a in range(n_actions):
-            if q[a] >= top - TIE:
-                more = c.tried[r, a] - c.tried[r, best] if r >= 0 else 0
-                if more > 0 or (more == 0 and prefer[k, a] > prefer[k, best]):
-                    best = a
+        best, top = _greedy(q, c.tried, r, prefer, may, k)
         action[k], now_v[k], now_r[k], now_c[k] = best, top, q_r[best], q_c[best]
 
 
@@ -236,8 +257,6 @@ def composite_plan(
             policy[h, s, action[s]] = 1.0
         next_v[:n_states], next_r[:n_states], next_c[:n_states], next_low[:n_states] = v, v_r, v_c, low
 
-
-# --------------------------------------------------------------------------------------------------------------------
 
 JITTER = 0.1  # weight of chance beside what was learned about actions
 Ties: TypeAlias = Literal["first", "random", "learned"]
@@ -356,6 +375,23 @@ class CountState(HasCounts, CountData):
         return policy, v, v_r, v_c
 
 
+def begin(
+    large: Callable[[Problem, bool, dict[str, Any]], L],
+    problem: Problem,
+    name: str,
+    pooled: bool,
+    ties: Ties,
+    log_term: float,
+    noise: float,
+    seed: int,
+) -> CountState | L:
+    """Nothing seen yet, in the form that suits the problem: `large` makes it where tables would be large."""
+    shape = sizes(problem, pooled, name)
+    if whole_size(problem, shape) > SMALL and seed >= 0:
+        return large(problem, pooled, no_data(shape, ties, log_term, noise, seed))
+    return fresh(problem, name, pooled, ties, log_term, noise=noise, seed=seed)
+
+
 def fresh(
     problem: Problem, name: str, pooled: bool, ties: Ties, log_term: float, noise: float, seed: int
 ) -> CountState:
@@ -389,15 +425,6 @@ def no_data(shape: tuple[int, int, int], ties: Ties, log_term: float, noise: flo
 def whole_size(problem: Problem, shape: tuple[int, int, int]) -> int:
     """Bytes of the counts of all [L, S, A] pairs, and of a policy."""
     return shape[0] * shape[1] * shape[2] * (24 + 12 * ROOM) + 8 * problem.horizon * shape[1] * shape[2]
-
-
-def union_bound(problem: Problem, episodes: int, pooled: bool, m: int, p: float) -> float:
-    """L = log(m S A H K / p) of the union bound over cells (h, s, a), sample sizes and m inequalities.
-
-    Pooled data have H K samples per pair, so K becomes H K.
-    """
-    samples = episodes * (problem.horizon if pooled else 1)
-    return log(m * (problem.n_states or 1) * problem.n_actions * problem.horizon * samples / p)
 
 
 def multiplier(state: CountData, lam: float, monotone: bool) -> float:

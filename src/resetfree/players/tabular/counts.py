@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from math import sqrt
+from math import log, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -232,3 +232,12 @@ def mark_reset(state: Any, episode: Episode, where: int) -> None:
     state.known_last[where] = True
     if not state.end_resets or len(episode.actions) < state.n_transitions:
         state.known[where] = True
+
+
+def union_bound(problem: Problem, episodes: int, pooled: bool, m: int, p: float) -> float:
+    """L = log(m S A H K / p) of the union bound over cells (h, s, a), sample sizes and m inequalities.
+
+    Pooled data have H K samples per pair, so K becomes H K.
+    """
+    samples = episodes * (problem.horizon if pooled else 1)
+    return log(m * (problem.n_states or 1) * problem.n_actions * problem.horizon * samples / p)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,18 +12,12 @@ from resetfree.core.arrays import Bools, Floats, Ints, longer
 from resetfree.core.compiled import jit
 from resetfree.core.state import require, within
 from resetfree.game.contract import Plan, Round
-from resetfree.players import sizes
 from resetfree.players.tabular.count_players import (
     JITTER,
     Bonus,
     CountData,
-    CountState,
     Rows,
-    Ties,
     composite_step,
-    fresh,
-    no_data,
-    whole_size,
 )
 from resetfree.players.tabular.sparse_counts import (
     DEAD,
@@ -32,7 +26,6 @@ from resetfree.players.tabular.sparse_counts import (
     OVER,
     PLACES,
     ROOM,
-    SMALL,
     STATES,
     LazyPass,
     Numbers,
@@ -304,6 +297,14 @@ class LargeCounts(CountData):
     weight: float
     shape: tuple[int, int, int] = field(metadata={"saved": False})  # H, S, A
 
+    @classmethod
+    def nothing(cls, problem: Problem, pooled: bool, data: dict[str, Any]) -> LargeCounts:
+        """Nothing seen yet.  data: the fields of `CountData`."""
+        n_opened, n_fatal, score = np.zeros((3, problem.n_actions))
+        shape = (problem.horizon, *data["opened"].shape)
+        seen = SeenCounts.nothing(problem, pooled)
+        return cls(**data, seen=seen, n_opened=n_opened, n_fatal=n_fatal, score=score, weight=1.0, shape=shape)
+
     def count(self, episode: Episode) -> None:
         """Count the steps of an episode."""
         self.seen.learn(episode)
@@ -372,22 +373,3 @@ class Bad:
             at = (last if known else -1, last if at_end else -1)
             lists = (self.head, self.before, self.follow, self.n_edges)
             spread(counts, data.n_transitions, *lists, *at, self.bad, self.endless)
-
-
-def begin(
-    problem: Problem, name: str, pooled: bool, ties: Ties, log_term: float, noise: float, seed: int
-) -> CountState | LargeCounts:
-    """Nothing seen yet, in the form that suits the size of the problem."""
-    shape = sizes(problem, pooled, name)
-    if whole_size(problem, shape) <= SMALL or seed < 0:
-        return fresh(problem, name, pooled, ties, log_term, noise=noise, seed=seed)
-    n_opened, n_fatal, score = np.zeros((3, shape[2]))
-    return LargeCounts(
-        **no_data(shape, ties, log_term, noise, seed),
-        seen=SeenCounts.nothing(problem, pooled),
-        n_opened=n_opened,
-        n_fatal=n_fatal,
-        score=score,
-        weight=1.0,
-        shape=(problem.horizon, *shape[1:]),
-    )

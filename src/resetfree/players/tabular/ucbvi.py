@@ -27,12 +27,13 @@ from resetfree.players.tabular.count_players import (
     CountData,
     CountState,
     Ties,
+    begin,
     fresh,
     multiplier,
     noise_of,
-    union_bound,
 )
-from resetfree.players.tabular.large_problems import begin
+from resetfree.players.tabular.counts import union_bound
+from resetfree.players.tabular.large_problems import LargeCounts
 from resetfree.problems.contract import Problem, State
 
 Form: TypeAlias = Literal["hoeffding", "bernstein"]
@@ -115,7 +116,9 @@ class UCBVI(TakesEpisodes, PrimalPlayer[CountData]):
         check_episodes(episodes, self.name)
         sizes(problem, self.pooled, self.name)
         log_term, noise = self.log_term(problem, episodes), noise_of(problem, self.noise, self.width)
-        return begin(problem, self.name, self.pooled, self.ties, log_term, noise=noise, seed=seed)
+        return begin(
+            LargeCounts.nothing, problem, self.name, self.pooled, self.ties, log_term=log_term, noise=noise, seed=seed
+        )
 
     def plan(self, state: CountData, s1: State, lam: float) -> Plan:
         """One backward pass; `upper` is V(s1), `v_r` and `v_c` are the policy's values on the counts alone."""

@@ -1,4 +1,4 @@
-"""Tasks of reset-free reinforcement learning: a mug, a peg, a robot in its workspace, a cheetah on its back.
+"""Tasks of reset-free reinforcement learning: a mug, a peg, a door, robots in their workspace.
 
 Each task has its physics, its environment, a scripted expert, and its `Guidance` for methods that bring the
 system back themselves. Importing this package registers the environments with Gymnasium under their own names, so that
@@ -16,6 +16,8 @@ IDS: dict[str, tuple[str, dict[str, object]]] = {
     "peg-edge-v0": (f"{_HERE}.plane:Peg", {}),
     "workspace-v0": (f"{_HERE}.plane:Workspace", {}),
     "flip-cheetah-v0": (f"{_HERE}.simulated:FlipCheetah", {}),
+    "kitchen-v0": (f"{_HERE}.simulated:Kitchen", {}),
+    "quadruped-v0": (f"{_HERE}.simulated:Quadruped", {}),
     "sawyer-door-v0": (f"{_HERE}.simulated:Sawyer", {"task": "door-close-v3"}),
     "sawyer-peg-v0": (f"{_HERE}.simulated:Sawyer", {"task": "peg-insert-side-v3"}),
 }

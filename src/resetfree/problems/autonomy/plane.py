@@ -118,8 +118,11 @@ class Tabletop(GoalTask):
         """To the mug, with it to its place, and to the gripper's own place."""
         gripper, mug, goal = observation[:2], observation[2:4], observation[5:9]
         held = observation[4] > 0
+        gap = (
+            self.size * (EDGE - MUG_START[2]) if self.walls else EDGE
+        )  # a wall must not stop the gripper before the mug
         if np.hypot(*(mug - goal[2:])) > MUG_CLOSE / 3:
-            if held or np.hypot(*(gripper - mug)) < 0.5 * MUG_GRASP:
+            if held or np.hypot(*(gripper - mug)) < min(0.5 * MUG_GRASP, gap):
                 return np.append(_towards(goal[2:] - mug), 1.0)
             return np.append(_towards(mug - gripper), -1.0)
         return np.append(_towards(goal[:2] - gripper), -1.0)

@@ -6,6 +6,7 @@ Row l*S*A + s*A + a holds the successors of action a in state s.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
@@ -345,3 +346,23 @@ def check_noise(noise: float | Literal["bernoulli"]) -> float | Literal["bernoul
     good = accepts(noise, Literal["bernoulli"] | NonNegative)
     expect(good, "'noise' of FiniteMDP", 'be "bernoulli" or a standard deviation that is not negative', noise)
     return "bernoulli" if noise == "bernoulli" else float(noise)
+
+
+def simplest_fraction(x: float) -> Fraction:
+    """The first convergent of x that rounds to x.
+
+    If x is the float nearest to a/b with b < 2**26, this is a/b: |x - a/b| < 1/(2 b^2), so a/b is a convergent
+    (Legendre), and no fraction with a smaller denominator rounds to the same float.
+
+    >>> simplest_fraction(0.1), simplest_fraction(1 / 3), simplest_fraction(0.75)
+    (Fraction(1, 10), Fraction(1, 3), Fraction(3, 4))
+    """
+    exact = rest = Fraction(x)
+    p0, q0, p1, q1 = 0, 1, 1, 0
+    while True:
+        whole = rest.numerator // rest.denominator
+        p0, q0, p1, q1 = p1, q1, whole * p1 + p0, whole * q1 + q0
+        found = Fraction(p1, q1)
+        if found == exact or float(found) == x:
+            return found
+        rest = 1 / (rest - whole)

@@ -1,4 +1,10 @@
-"""`from_gym`: a `GymProblem` from an environment; all arguments are checked before the first step."""
+"""`from_gym`: a Gymnasium environment as a problem in which `env.reset` is called only when a reset is due.
+
+`from_gym` checks all arguments before the first step. Each function below decides one part of the problem: how
+observations become states (`_usual_observer`, `_with_history`), `_limits`, features (`_features_for`,
+`_start_features`), `_goals`, rewards (`_own_reward`), and the exact model of an environment whose transitions are a
+table (`_exact_model`). The problem that it makes is `adapter.GymProblem`.
+"""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -206,7 +212,7 @@ def _exact_model(
 
 
 def _usual_observer(env: Env, actions: Any, horizon: int, problem: str) -> Observer:
-    """The observer where nothing is said of states: few combinations of whole numbers, and known grids, are counted."""
+    """How observations become states if no argument says it: small discrete spaces and known grids are counted."""
     space = env.observation_space
     known = SEEN if known_name(env).startswith(GRIDS) else combinations(space)
     listed = known is not None and isinstance(actions, list) and not isinstance(space, spaces.Discrete)
@@ -216,7 +222,7 @@ def _usual_observer(env: Env, actions: Any, horizon: int, problem: str) -> Obser
 
 
 def _with_history(observer: Observer, history: Any, actions: Any, problem: str, *, limited: bool) -> Observer:
-    """The observer of the last observations, if more than one is requested."""
+    """The observer whose state is the last `history` observations, if more than one is requested."""
     if isinstance(history, str) and history == AUTO:
         return observer
     n = whole(history, f"'history' of '{problem}'", 1, MOST)
@@ -230,7 +236,7 @@ def _with_history(observer: Observer, history: Any, actions: Any, problem: str, 
 
 
 def _limits(observer: Observer, limits: Any, margin: Any, called: str, rates: Any) -> Limits | None:
-    """The known limits of the numbers of a state."""
+    """The stated limits of the numbers of a state, beyond which is a reset state."""
     if limits is None and rates is not None:
         limits = Limits(*(np.full(len(observer.names), end) for end in (-np.inf, np.inf, 0.0)))
     if limits is None:
@@ -291,7 +297,7 @@ def _goals(
 
 
 def _own_reward(reward: Any, goals: Goals | None, problem: str) -> Decide | None:
-    """The user's own reward; that which pays for goals needs some that are stated."""
+    """The user's own reward function; "per goal" (`PER_GOAL`) needs goals that are stated."""
     if isinstance(reward, str) and reward == PER_GOAL and goals is not None and goals.stated:
         return PerGoal(goals.when)
     return reward_function(reward, problem)

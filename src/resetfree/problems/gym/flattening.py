@@ -118,8 +118,7 @@ def bounds_of(space: spaces.Space[Any], problem: str) -> tuple[Floats, Floats]:
             )
         low.append(np.ravel(np.asarray(ends[0], dtype=np.float64)))
         high.append(np.ravel(np.asarray(ends[1], dtype=np.float64)))
-    if not sum(map(len, low)):
-        raise InvalidInput(f"The observations of '{problem}' must hold at least one number. Got {space} instead.")
+    expect(sum(map(len, low)), f"observations of '{problem}'", "hold at least one number", got=f"{space}")
     return np.concatenate(low), np.concatenate(high)
 
 

@@ -60,9 +60,10 @@ def make_environment(name: str, options: Mapping[str, Any]) -> Env:
     except (UnknownName, KeyboardInterrupt):
         raise
     except (ImportError, gymnasium.error.DependencyNotInstalled) as error:
+        extra = "earl" if getattr(error, "name", None) in {"metaworld", "gymnasium_robotics"} else "envs"
         raise InvalidInput(
             f"The environment '{name}' needs a package that is not installed ({one_line(error)}); "
-            'most come with: pip install "resetfree[envs]".'
+            f'most come with: pip install "resetfree[{extra}]".'
         ) from error
     except BaseException as error:  # foreign code may raise anything, and call exit
         given = f" with {', '.join(f'{key}={value!r}' for key, value in options.items())}" if options else ""

@@ -16,6 +16,8 @@ from math import cos, sin
 
 import numpy as np
 from gymnasium import spaces
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw
 
 from resetfree.core.arrays import Floats
 from resetfree.problems.machines.set_points import SetPointMachine, closeness
@@ -48,6 +50,7 @@ class CartLoad(SetPointMachine):
     """
 
     dt, substeps, hold = 0.05, 2, (100, 300)
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 20}  # noqa: RUF012 (as Gymnasium has it)
 
     def __init__(self, friction: float = 1.0) -> None:
         reach = np.array([2 * END, FAST, 2 * SWING, FAST, 2 * END + ROPE + FAR])
@@ -90,6 +93,27 @@ class CartLoad(SetPointMachine):
     def at_limit(self) -> bool:
         """At an end of the rail, or swinging too far."""
         return bool(abs(self.x[0]) > END or abs(self.x[2]) > SWING)
+
+    def render(self) -> NDArray[np.uint8]:
+        """The rail, the set point of the load as a ring, the angles where it must be reset, and the crane."""
+        picture = Image.new("RGB", (460, 200), "white")
+        pen, (p, _, q, _) = ImageDraw.Draw(picture), self.x.tolist()
+
+        def at(across: float, below: float) -> tuple[float, float]:
+            return 230.0 + 100.0 * across, 40.0 + 120.0 * below
+
+        pen.line([at(-END - 0.15, 0.12), at(END + 0.15, 0.12)], "#4d4d4d", 3)
+        for end in (-END - 0.2, END + 0.2):
+            pen.line([at(end, -0.2), at(end, 0.15)], "#b2182b", 5)
+        for angle in (-SWING, SWING):
+            pen.line([at(p, 0.0), at(p + ROPE * sin(angle), ROPE * cos(angle))], "#f4c7cd", 2)
+        x, y = at(float(self.set_point[0]), ROPE)
+        pen.ellipse((x - 16, y - 16, x + 16, y + 16), outline="#009e73", width=4)
+        load = at(p + ROPE * sin(q), ROPE * cos(q))
+        pen.line([at(p, 0.0), load], "#4d4d4d", 3)
+        pen.rectangle((*at(p - 0.2, -0.12), *at(p + 0.2, 0.1)), fill="#0072b2")
+        pen.ellipse((load[0] - 11, load[1] - 11, load[0] + 11, load[1] + 11), fill="#e69f00")
+        return np.asarray(picture)
 
 
 def controller(observation: Floats) -> Floats:

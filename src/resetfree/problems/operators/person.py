@@ -20,7 +20,7 @@ from filelock import lock_descriptor
 
 from resetfree.core.errors import InvalidInput, OperatorTimeout
 from resetfree.core.interrupts import wait
-from resetfree.core.settings import Range, Rule, check
+from resetfree.core.settings import Range, Rule, check, expect
 from resetfree.core.system import Closes
 from resetfree.problems.operators.channel import (
     CHANNELS,
@@ -123,8 +123,7 @@ class OperatorReset(Closes):
         if isinstance(by, str):
             name, _, text = by.partition(":")
             known = CHANNELS.knows(name)
-            if not known and ":" not in by:
-                raise InvalidInput(f"The 'by' of OperatorReset must be {WAYS}. Got {by!r} instead.")
+            expect(known or ":" in by, "'by' of OperatorReset", f"be {WAYS}", got=f"{by!r}")
             channel = CHANNELS.find(name) if known else CHANNELS.load(by)
             if self.address is None or channel.takes_address:
                 return channel.opened(text if known else "", self.who, self.address)
@@ -149,8 +148,7 @@ class FolderChannel(Channel):
     name = ""  # only for Python
 
     def __init__(self, folder: Path, who: str) -> None:
-        if folder.exists() and not folder.is_dir():
-            raise InvalidInput(f"The operator's folder must be a folder. Got the file '{folder}' instead.")
+        expect(not folder.exists() or folder.is_dir(), "operator's folder", "be a folder", got=f"the file '{folder}'")
         self._folder, self._who = folder.absolute(), who
         self._request, self._answer = self._folder / "request.json", self._folder / "answer.json"
         self._lock = -1

@@ -273,8 +273,7 @@ class RemoteMachine(gymnasium.Env[Any, Any]):
         """Begin a new session with the machine, which the operator has put back; its chance is its own."""
         super().reset(seed=seed)
         statement = self.client.connect(max(self.timeout, GREETING))
-        if statement != self.statement:
-            raise InvalidInput(f"The machine must state the same after a reset. Got {statement.text} instead.")
+        expect(statement == self.statement, "machine", "state the same after a reset", got=f"{statement.text}")
         if self.client.sensors.fallen:
             raise NotPutBack(f"it still lies where it fell ({statement.fall}): {PUT_BACK}")
         return self._observed()

@@ -19,11 +19,12 @@ from numpy.typing import NDArray
 
 from resetfree.core.arrays import Bools, Floats
 from resetfree.core.settings import Count, Fraction, PositiveInt, Range
-from resetfree.problems.finite.composed import MOVES, cell_names, grid_transitions, with_contexts
+from resetfree.problems.finite.composed import with_contexts
 from resetfree.problems.finite.mdp import FiniteMDP, GridLayout
 from resetfree.problems.finite.safety import feasibility, unsafe_pairs
 from resetfree.problems.finite.transitions import Horizon
 from resetfree.problems.registry import LAYER, STEP, Size, register
+from resetfree.problems.zoo.fields import MOVES, cell_names, grid_transitions
 from resetfree.problems.zoo.tables import ANY, table_mdp, transitions
 
 Rng = np.random.Generator

@@ -254,10 +254,7 @@ class Log:
         sizes = {own: _column_length(columns[name], own, called) for name, own in names_of_columns.items()}
         n = max(sizes.values(), default=0)
         for name, size in sizes.items():
-            if size != n:
-                raise InvalidInput(
-                    f"The data {called} must have columns of one length, {n}. Got {size} in '{name}' instead."
-                )
+            expect(size == n, f"data {called}", f"have columns of one length, {n}", got=f"{size} in '{name}'")
         if n == 0:
             raise InvalidInput(f"The data {called} hold no rows.")
         return cls(called, columns, names_of_columns, n)
@@ -322,8 +319,7 @@ def _column_length(column: Any, name: str, called: str) -> int:
         raise InvalidInput(
             f"The column '{name}' of the data {called} must be a list. Got {shown(column)} instead."
         ) from error
-    if n > MOST_ENTRIES:
-        raise InvalidInput(f"The data {called} must have at most {MOST_ENTRIES:,} rows. Got {n:,} instead.")
+    expect(n <= MOST_ENTRIES, f"data {called}", f"have at most {MOST_ENTRIES:,} rows", got=f"{n:,}")
     return n
 
 

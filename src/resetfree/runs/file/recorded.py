@@ -372,6 +372,8 @@ def difference(stored: dict[str, Any], wanted: dict[str, Any]) -> str | None:
         return f"was made with another {what}: {_first_difference(stored[key], wanted[key])}"
     if (found := _other_controller(stored.get("controller"), wanted.get("controller"))) is not None:
         return found
+    if "machines" in stored.get("timing", {}) and "machines" not in wanted.get("timing", {}):
+        return "holds a fleet: continue it with `resetfree fleet`, or rf.learn_fleet"
     old, new = (", ".join(f"{k}={v}" for k, v in one.get("timing", {}).items()) for one in (stored, wanted))
     return None if old == new else f"was made with another timing: {old or 'none'}, not {new or 'none'}"
 

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.arrays import Floats
-from resetfree.core.children import Child
 from resetfree.core.errors import ResetFreeError, RunError, one_line
 from resetfree.core.extras import first_line, import_ray, joined
 from resetfree.core.interrupts import SLICE
+from resetfree.core.system import Child
 from resetfree.game.fleet import Crew, UnderWay
 from resetfree.problems.contract import Episode, Intervention, Note, Problem, State, intervene
 from resetfree.problems.operators import Operator, Request

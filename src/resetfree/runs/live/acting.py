@@ -45,7 +45,6 @@ from resetfree.runs.live.learner_location import LOWEST, LearnerLocation, RayLea
 from resetfree.runs.live.supervisor import Supervisor
 from resetfree.runs.live.threads import CallbackThread, PlanReader, PlayedRound, RealTimeSession, Recorder
 from resetfree.runs.request import RunRequest
-from resetfree.runs.resuming import start_type
 from resetfree.runs.session import OpenRun
 from resetfree.runs.setup import Setup, rounds_of
 from resetfree.runs.stuck import STUCK, WHEN_STUCK, advised
@@ -144,7 +143,7 @@ def act(request: RunRequest, opened: OpenRun, clock: RealTime) -> tuple[Ending |
         recorder = Recorder(
             ledger,
             learner,
-            as_text=start_type(setup) == "TEXT",
+            as_text=setup.start_type == "TEXT",
             seconds=lambda: time.monotonic() - began,
             progress=report,
             oracle=evaluator_of(setup.world.mdp, setup.world.problem),

@@ -35,7 +35,8 @@ from resetfree.runs.file.newfile import read_episodes
 from resetfree.runs.file.recorded import RecordedRound, check_episode
 from resetfree.runs.live.assignment import END, START, Assignment, receive
 from resetfree.runs.live.board import Board, Posted, Progress
-from resetfree.runs.resuming import restore_plans, saved_plans
+from resetfree.runs.resuming import restore_plans
+from resetfree.runs.setup import plans_of
 
 LEAST_REST = 20  # checkpoints take at most 1 / LEAST_REST of the time
 
@@ -113,7 +114,7 @@ class Learner(Closes):
         """Hand over a checkpoint."""
         arrays = self._arrays()
         state.check_structure(arrays, self._names, self._game.k)
-        tree = {"k": self._game.k, "s1": self._game.s1, "arrays": {**arrays, **saved_plans(self._game)}}
+        tree = {"k": self._game.k, "s1": self._game.s1, "arrays": {**arrays, **plans_of(self._game)}}
         self._checkpoints.post(encode(tree), self._game.k)
         self._saved = self._game.k
         self._advance()

@@ -1,6 +1,7 @@
 """The command line: tables for people, `--json` for programs; bad input is one sentence and status 2."""
 
 import os
+import re
 import shlex
 import sys
 import time
@@ -115,6 +116,12 @@ def _accept(name: str, found: Any) -> click.Command:
 
 
 COMPLETING = "_RESETFREE_COMPLETE"  # what click has a shell set for its completions
+SIGNS = (
+    (r"not in the range (\S+)<=x<=(\S+)\.$", r"not from \1 to \2."),
+    (r"not in the range x>=(\S+)\.$", r"not at least \1."),
+    (r"not a valid integer( range)?\.$", "not a whole number."),
+    (r"not a valid float( range)?\.$", "not a number."),
+)
 COMMANDS: Registry[click.Command] = Registry("command", group="resetfree.commands", accept=_accept)
 
 
@@ -166,15 +173,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str] | None) -> int:
     try:
-        for word in sys.argv[1:] if arguments is None else arguments:
+        given = list(sys.argv[1:] if arguments is None else arguments)
+        for word in given:
             words(word, "words of a command")
-        status = app.main(args=arguments, prog_name="resetfree", standalone_mode=False)
+        status = app.main(args=given or ["--help"], prog_name="resetfree", standalone_mode=False)
         return status if isinstance(status, int) else 0
     except rf.Stopped as stopped:
         print(stopped, file=sys.stderr)
         return 130
     except (ResetFreeError, click.ClickException) as error:
-        sentence = error.format_message() if isinstance(error, click.ClickException) else str(error)
+        sentence = _in_words(error) if isinstance(error, click.ClickException) else str(error)
         status = _refused(sentence)
         return 130 if interrupted(error) else status
     except (click.Abort, KeyboardInterrupt):
@@ -195,6 +203,16 @@ def _run(arguments: Sequence[str] | None) -> int:
         if isinstance(error, MemoryError):
             return _refused("There is not enough memory for this. Choose a smaller problem or fewer episodes.")
         raise
+
+
+def _in_words(error: click.ClickException) -> str:
+    """The sentence of a refused command line, without signs for words."""
+    sentence = error.format_message()
+    for pattern, plain in SIGNS:
+        sentence = re.sub(pattern, plain, sentence)
+    if isinstance(error, click.MissingParameter) and error.ctx is not None:
+        return f"{sentence} See `{error.ctx.command_path} --help`."
+    return sentence
 
 
 def _unusable(error: OSError) -> str:

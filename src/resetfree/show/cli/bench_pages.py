@@ -8,6 +8,7 @@ from typing import Any
 
 from resetfree.core.arguments import is_special
 from resetfree.core.errors import InvalidInput
+from resetfree.core.settings import expect
 from resetfree.problems.registry import problems
 from resetfree.show.report.comparison import (
     COLUMNS,
@@ -87,8 +88,7 @@ def check_page(path: Path) -> None:
         others = [page for page in sorted(_folder(path).glob("*.md")) if COMMENT.encode() not in page.read_bytes()]
     except (OSError, ValueError) as error:
         raise InvalidInput(f"The '--docs' must be a file that can be written. Got '{path}': {error}.") from error
-    if foreign or not path.name:
-        raise InvalidInput(f"The '--docs' must be a new file or a page of results. Got '{path}' instead.")
+    expect(not foreign and path.name, "'--docs'", "be a new file or a page of results", got=f"'{path}'")
     if others:
         raise InvalidInput(f"The folder beside '--docs' must hold pages of results only. Got '{others[0]}' instead.")
 

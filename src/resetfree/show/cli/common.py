@@ -77,7 +77,7 @@ class Documented(click.Command):
 
 
 class DocumentedGroup(Documented, click.Group):
-    """Commands under headings; without any, its help, with exit status 0."""
+    """Commands under headings."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -92,13 +92,6 @@ class DocumentedGroup(Documented, click.Group):
     def list_commands(self, context: click.Context) -> list[str]:
         """Names of the commands, in the order in which they were added."""
         return list(self.commands)
-
-    def parse_args(self, context: click.Context, words: list[str]) -> list[str]:
-        """Print the help if there are no words."""
-        if not words and not context.resilient_parsing:
-            click.echo(context.get_help(), color=context.color)
-            context.exit(0)
-        return super().parse_args(context, words)
 
     def format_options(self, context: click.Context, page: click.HelpFormatter) -> None:
         """Write the commands, then the options."""

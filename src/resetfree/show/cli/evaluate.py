@@ -115,7 +115,7 @@ def _found(
                 trusted_options(run.spec, None, file)  # raises if an option is too large
             raise InvalidInput(
                 f"The run in '{file}' is of '{run.spec['problem']}', and a file never makes code run: "
-                f"name it yourself, resetfree evaluate {file} {run.spec['problem']}."
+                f"name it yourself: resetfree evaluate {file} {run.spec['problem']}."
             )
         return run.policy, run.problem, run, True
     same_name = full_name(problem) == run.spec["problem"]

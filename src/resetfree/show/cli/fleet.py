@@ -20,9 +20,9 @@ from resetfree.problems.operators import OperatorReset
 from resetfree.problems.registry import full_name
 from resetfree.runs.file.ledger import read_spec_of
 from resetfree.runs.fleet.plan import WHERE, FleetPlan
-from resetfree.runs.fleet.table import fleet_table
 from resetfree.runs.learn import fulfil
 from resetfree.runs.request import OPTIONS
+from resetfree.runs.result import fleet_table
 from resetfree.show.cli.common import Documented, as_json, emit
 from resetfree.show.cli.progress import Display
 from resetfree.show.cli.run import ARGUMENTS, RunCommand, options_of

@@ -1,4 +1,8 @@
-"""`resetfree run`: two players learn on a problem, and every round is kept in a file."""
+"""`resetfree run`: two players learn on a problem, and every round is kept in a file.
+
+`RunCommand.of` turns the command line into a `RunRequest`, `RunCommand.play` has `runs.learn.fulfil` play it, and
+`_resumed` takes from the run file what was not given.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +28,7 @@ from resetfree.problems.operators import CHANNELS, OperatorReset
 from resetfree.problems.registry import World, full_name, in_family, is_machine, option_names, parse_options
 from resetfree.runs.file.ledger import read, read_episodes_of, read_spec_of
 from resetfree.runs.learn import fulfil
-from resetfree.runs.live.learner_location import LearnerLocation, RayLearner, is_on_ray
+from resetfree.runs.live.learner_location import RAY, LearnerLocation, RayLearner
 from resetfree.runs.recall import trusted_options
 from resetfree.runs.request import FROM, OPTIONS, RunRequest
 from resetfree.runs.setup import split_settings
@@ -217,15 +221,15 @@ def run(context: click.Context, /, problem: str, **words: Any) -> None:
 
 @dataclass(frozen=True)
 class RunCommand:
-    """A command line: its request, its operator, and its words for the command that continues it."""
+    """A parsed command line, ready to be played."""
 
     request: RunRequest
-    operator: OperatorReset | None
-    words: Mapping[str, Any]
+    operator: OperatorReset | None  # the person of --operator
+    words: Mapping[str, Any]  # the options by name, to write the command that continues it
 
     @classmethod
     def of(cls, problem: str, words: Mapping[str, Any], silent: Sequence[str]) -> Self:
-        """The command of parsed words.  silent: the names of those that were not given."""
+        """The command of parsed options (`words`); silent: the names of those that were not given."""
         place, pairs = _place_of(words["learner"], words["settings"])
         own: dict[str, Any] = {"learner": place, "rate": _hertz(words["rate"])}
         own |= {name: list(words[name]) or None for name in ("data", "demonstrations")}
@@ -254,7 +258,7 @@ class RunCommand:
         return self.request.where.path
 
     def play(self) -> rf.Run:
-        """Make the problem, and play the run with a display."""
+        """Make the problem, and play the run with a progress display."""
         request, film, board = self.request, self.words["film"], self.words["tensorboard"]
         before = self.file if request.where.resume else None
         with (
@@ -269,7 +273,7 @@ class RunCommand:
             return fulfil(request.changed("around", progress=note, operator=operator), world)
 
     def again(self, **limits: float) -> str:
-        """The command that continues it.  limits: those that are changed."""
+        """The command that continues this run.  limits: new values of options such as `max_resets`."""
         request, words = self.request, self.words
         again = ["resetfree", "run", request.what.problem, "--resume", "--out", str(self.file)]
         for role, player in (("--primal", request.who.primal), ("--dual", request.who.dual)):
@@ -286,7 +290,7 @@ class RunCommand:
         return shlex.join(again)
 
 
-def _filmed(world: World, most: int | None, request: RunRequest) -> AbstractContextManager[None]:
+def _filmed(world: World, most: int | None, request: RunRequest) -> AbstractContextManager[object]:
     """Keep pictures around resets while the run is played, if `--film` says how many."""
     if most is None:
         return nullcontext()
@@ -303,10 +307,10 @@ def _default_file(problem: str, words: Mapping[str, Any]) -> Path:
 
 
 def _with_settings(request: RunRequest, pairs: Mapping[str, Any]) -> RunRequest:
-    """The request with the settings of `--set`.
+    """The request with the settings of `--set`, each given to its owner: the problem, the primal or the dual player.
 
-    The choice of `auto` depends on the problem, and the owner of a bare key on the players: a key that both may have
-    must be qualified, as problem.KEY. What belongs to the players that `auto` will choose stays without an owner here.
+    A key that several may have must be qualified, as problem.KEY. Which players "auto" chooses depends on the problem,
+    which is not made yet: their settings stay in `Who.unowned` until then.
     """
     what, who = request.what, request.who
     names = option_names(what.problem)
@@ -342,7 +346,12 @@ def _settings_of_players() -> set[str]:
 
 
 def _resumed(request: RunRequest, pairs: Mapping[str, Any], silent: Sequence[str]) -> RunRequest:
-    """The request with the fields that were not given (`silent`) taken from the file."""
+    """What --resume restores on the command line: fields that were not given are taken from the run file.
+
+    The state of the players and of the random numbers is restored later, by `runs.resuming`.
+
+    pairs: the settings of --set.  silent: the names of the options that were not given.
+    """
     file = request.where.path
     assert file is not None
     spec, problem = read_spec_of(file), request.what.problem
@@ -384,11 +393,11 @@ def _hertz(rate: str | None) -> float | str | None:
 
 
 def _place_of(learner: str, pairs: Sequence[str]) -> tuple[LearnerLocation, dict[str, Any]]:
-    """Where `--learner` says that it learns, with its own settings (learner.KEY=VALUE), and the other pairs."""
+    """The place that `--learner` names, with its settings (--set learner.KEY=VALUE), and the remaining settings."""
     given = parse_options(pairs)
     own = {key: value for key, value in given.items() if key.startswith(LEARNER)}
     others = {key: value for key, value in given.items() if key not in own}
-    if is_on_ray(learner):
+    if learner.split(":")[0] == RAY:
         return RayLearner.parse(learner, {key.removeprefix(LEARNER): value for key, value in own.items()}), others
     if own:
         raise InvalidInput(f"The settings '{LEARNER}KEY' are of a learner on Ray. Got '--learner {learner}' instead.")
@@ -396,14 +405,14 @@ def _place_of(learner: str, pairs: Sequence[str]) -> tuple[LearnerLocation, dict
 
 
 def _own_pairs(learner: RayLearner) -> list[str]:
-    """The settings of a learner on Ray that are not usual, as words of a command."""
+    """The settings of a learner on Ray that differ from the defaults, as words of a command."""
     usual = RayLearner(learner.address)
     changed = [one.name for one in fields(learner) if getattr(learner, one.name) != getattr(usual, one.name)]
     return [word for name in changed for word in ("--set", f"{LEARNER}{name}={getattr(learner, name)}")]
 
 
 def _require_operator(problem: str, file: Path) -> None:
-    """Refuse to resume without --operator a run whose resets a person performed."""
+    """Raise InvalidInput if a run whose resets a person performed is resumed without --operator."""
     asks_itself = is_machine(problem)  # a person at this terminal
     if in_family(problem) and not asks_itself and any(one.who != "environment" for one in read(file).interventions):
         raise InvalidInput(
@@ -413,7 +422,7 @@ def _require_operator(problem: str, file: Path) -> None:
 
 
 def _operator_of(world: World) -> OperatorReset | None:
-    """The person whom the problem itself asks, None if it asks none."""
+    """The operator that the problem brings itself, if it is a person; None otherwise."""
     own = getattr(world.problem, "operator", None)
     return own if isinstance(own, OperatorReset) else None
 

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from resetfree.core.certificate import plain
 from resetfree.core.errors import AssumptionViolated, NotCertifiable, ResetFreeError
-from resetfree.core.readable import counted, duration, number
+from resetfree.core.readable import counted, duration, number, since
 from resetfree.game.capabilities import PlansAhead
 from resetfree.problems.registry import PROBLEMS, full_name
 from resetfree.runs.display import Foresight, own_rewards
@@ -152,11 +152,8 @@ def headline(run: Run) -> str:
     when = f"{played:,}{of} episode{'' if run.episodes == 1 else 's'}"
     besides = "" if not run.requested_resets else f", and {len(run.requested_resets):,} requested when it was stuck"
     count = counted(len(resets), "reset")
-    since = ""
-    if len(resets):
-        last = int(resets[-1]) + 1
-        since = f"; none since episode {last:,}" if last < played else f"; the last in episode {last:,}"
-    return f"{count[0].upper()}{count[1:]} in {when}{besides}{since}."
+    last = int(resets[-1]) + 1 if len(resets) else 0
+    return f"{count[0].upper()}{count[1:]} in {when}{besides}{since(last, played)}."
 
 
 def next_commands(run: Run) -> list[tuple[str, str]]:
@@ -243,7 +240,7 @@ def _rows(run: Run, data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _in_all(data: Mapping[str, Any]) -> str:
     """The expected resets in few words: exactly where a model is known, else what the observed ones say."""
     bound = min(data["resets_bound"], data["episodes_played"])
-    exact = "" if data["resets"] is None else f"{number(data['resets'])} resets by the model, "
+    exact = "" if data["resets"] is None else f"{number(data['resets'])} by the model, "
     return f"{exact}at most {number(bound)}{'' if exact else ' resets'}, with 95 % confidence"
 
 
@@ -253,8 +250,10 @@ def _guarantee(data: Mapping[str, Any]) -> str:
     parts = [f"{role} {verdict}" for role, verdict in verdicts.items() if verdict != NO_GUARANTEE]
     most = data["statements"]["primal"].get("most_resets")
     if most is not None and verdicts["primal"].startswith("resets guaranteed"):
-        where = "and those under way at a fall," if "machines" in (data["timing"] or {}) else "on any path"
-        parts[0] = f"at most {counted(int(most), 'reset')} {where} if Assumption 1 holds; regret tuned"
+        fleet = "machines" in (data["timing"] or {})
+        where = ", and those under way at a fall," if fleet else " on any path"
+        tuned = "" if fleet else "; regret tuned"  # what fits in a line
+        parts[0] = f"at most {counted(int(most), 'reset')}{where} if Assumption 1 holds{tuned}"
     return "; ".join(parts) or "none: both players are tuned (--verbose says why)"
 
 

@@ -176,7 +176,8 @@ class SweepGroup(common.DocumentedGroup):
     """`sweep FILE` is `sweep run FILE`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Insert the subcommand `run` if it was left out."""
+        """Insert the subcommand `run` if it was left out; without any word, the help."""
+        args = args or ["--help"]
         if args and args[0] not in self.commands and args[0] not in ("-h", "--help"):
             args = ["run", *args]
         return super().parse_args(ctx, args)

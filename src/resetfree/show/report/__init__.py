@@ -1,9 +1,15 @@
 """The report: run files in, one self-contained HTML file out; nothing is written unless all of it was made.
 
-Data flow: `groups` (run files, grouped by their specs, and the bounds of theorems for them) -> `figures` (points of a
-curve, a `Drawing`) -> `headline` (the result, and groups compared), `learning_curves`, `players`, `maps`, `films` and
-`html_tables` -> `page` (sections and HTML) -> this module. It reads run files only, and names no player. Pictures and
-films in files of their own: `pictures`, `filming`.
+`write_report` is the entry, and `build` puts the page together, from top to bottom as it is read. Where its parts are:
+
+groups           run files grouped by their specs, with the bounds of theorems for them
+headline         the first figures and the result in a sentence, and the comparison of groups
+html_tables      the tables: the overview (the first one), players, certificates, interventions, fleets
+learning_curves, players, maps, films   the figures, each a `Drawing` of `figures`
+page, style      sections and HTML; colours and fonts
+pictures, filming   pictures and films in files of their own
+
+It reads run files only, and names no player.
 """
 
 import time
@@ -15,6 +21,7 @@ from typing import Any
 from resetfree.core.arguments import is_special
 from resetfree.core.errors import InvalidInput, RunError
 from resetfree.core.readable import counted, number
+from resetfree.core.settings import expect
 from resetfree.show.report import films, maps, page, players, style
 from resetfree.show.report import html_tables as tables
 from resetfree.show.report import learning_curves as learning
@@ -117,8 +124,7 @@ def run_files(given: Sequence[str | Path]) -> list[Path]:
 
 def check_target(target: Path) -> None:
     """Refuse, before any work, a target that cannot be written or is a file of another kind."""
-    if target.is_dir():
-        raise InvalidInput(f"The report must go to a file. Got the folder '{target}' instead.")
+    expect(not target.is_dir(), "report", "go to a file", got=f"the folder '{target}'")
     if target.exists():
         try:
             is_report = False

@@ -103,6 +103,11 @@ class FilmedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
             self._saved = time.monotonic()
         return found
 
+    @property
+    def newest(self) -> Picture:
+        """What was seen last."""
+        return self._latest[-1][1]
+
     def kept(self) -> KeptScenes:
         """The scenes so far, and the end of the rollout that is going on."""
         return KeptScenes(self.rollouts, _some([*self.scenes, *self._scene(LAST, reset=False)]))
@@ -120,7 +125,7 @@ class FilmedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         if len(self._latest) < 2:
             return []
         about = {"title": title, "steps": [step for step, _ in self._latest], "fell": reset}
-        return [(about, [_jpeg(picture) for _, picture in self._latest])]
+        return [(about, [jpeg(picture) for _, picture in self._latest])]
 
 
 def _some(scenes: list[KeptScene]) -> list[KeptScene]:
@@ -129,7 +134,7 @@ def _some(scenes: list[KeptScene]) -> list[KeptScene]:
 
 
 @contextmanager
-def filmed(world: World, most: int | None, file: Path, *, resume: bool, real_time: bool) -> Iterator[None]:
+def filmed(world: World, most: int | None, file: Path, *, resume: bool, real_time: bool) -> Iterator[FilmedEnv | None]:
     """While a run is played, keep its pictures around resets; at its end, also an early one, write them beside it.
 
     most: pictures before each reset; None to keep none. A map needs none: it is drawn from the run file.
@@ -137,7 +142,7 @@ def filmed(world: World, most: int | None, file: Path, *, resume: bool, real_tim
     """
     problem = world.problem
     if most is None or (world.mdp is not None and world.mdp.layout is not None and not isinstance(problem, GymProblem)):
-        yield
+        yield None
         return
     if not isinstance(problem, GymProblem):
         raise InvalidInput(f"'{world.name}' has neither a map nor an environment that draws it: leave out --film.")
@@ -155,7 +160,7 @@ def filmed(world: World, most: int | None, file: Path, *, resume: bool, real_tim
     camera = FilmedEnv(bare, problem, most, before, save)
     problem.env = camera
     try:
-        yield
+        yield camera
     finally:
         problem.env = bare
         save(camera.kept())
@@ -252,7 +257,8 @@ def _opened(data: bytes) -> Picture:
     return picture.convert("RGB")
 
 
-def _jpeg(picture: Picture) -> bytes:
+def jpeg(picture: Picture) -> bytes:
+    """The bytes of a small file."""
     file = io.BytesIO()
     picture.save(file, "JPEG", quality=90)
     return file.getvalue()

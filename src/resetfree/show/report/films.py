@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from resetfree.core.errors import ResetFreeError
-from resetfree.core.readable import counted
 from resetfree.problems.gym.adapter import GymProblem
 from resetfree.runs.data.all_transitions import unscaled_episodes
 from resetfree.runs.result import Run
@@ -203,9 +202,10 @@ def _drawing(
     shown = (
         f"the {len(chosen)} of {len(usual)} numbers that were furthest from usual" if len(usual) > SENSORS else "all"
     )
+    first = "the first reset" if len(ends) == 1 else f"the first {len(ends)} resets"
     caption = (
-        f"The last {STEPS} observations before the first {counted(len(ends), 'reset')} of seed {seed} (n = "
-        f"{len(ends)}; orange: the newest of them; cross: the state that had to be reset), {shown}. Grey: mean and one "
+        f"The last {STEPS} observations before {first} of "
+        f"seed {seed} (orange: the newest of them; cross: the state that had to be reset), {shown}. Grey: mean and one "
         "standard deviation of all observations."
     )
     alt = f"The last observations before {len(ends)} resets, {len(chosen)} numbers each."

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from resetfree.core.readable import counted, number, percent
+from resetfree.core.readable import counted, number, percent, since
 from resetfree.show.report.comparison import span
 from resetfree.show.report.figures import HEIGHT, LONGEST, Drawing, canvas, curve, dress, plain_text, shown
 from resetfree.show.report.groups import Group, every_path
@@ -52,11 +52,11 @@ def one_group(group: Group) -> str:
     most, episodes = int(max(counts)), counted(group.rounds, "episode")
     if most == 0:
         return f"No reset in {episodes}{'' if group.n == 1 else f', in any of {group.n} runs'}."
-    since = f"; none since episode {last:,}" if last < group.rounds else ""
+    when = since(last, group.rounds)
     if group.n == 1:
-        return f"{counted(most, 'reset')} in {episodes}{since}."
+        return f"{counted(most, 'reset')} in {episodes}{when}."
     mean = number(float(np.mean(counts)))
-    return f"{mean} resets in {episodes}, on average over {group.n} seeds (most {most:,}){since}."
+    return f"{mean} resets in {episodes}, on average over {group.n} seeds (most {most:,}){when}."
 
 
 def _tiles(group: Group) -> list[Tile]:

@@ -7,8 +7,7 @@ from typing import Any
 from resetfree.core.certificate import Certificate
 from resetfree.core.readable import counted, number
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.runs.fleet.table import fleet_table
-from resetfree.runs.result import Run
+from resetfree.runs.result import Run, fleet_table
 from resetfree.show.report.groups import Collection, Group, every_path, short
 from resetfree.show.report.page import Markup, badge, join, spread, table, tag
 from resetfree.theory.assumptions import unsafe_pairs
@@ -135,7 +134,8 @@ def data_words(about: Mapping[str, Any]) -> str:
     policy = ", and the policy of an old run" if about["policy"] else ""
     policy = ", and the policy learned there" if about.get("simulator") and policy else policy
     where = "on a simulator " if about.get("simulator") else ""
-    count = f"{about['episodes']:,} episodes {where}({about['steps']:,} steps, {about['resets']:,} resets"
+    episodes, steps, resets = (counted(about[f"{one}s"], one) for one in ("episode", "step", "reset"))
+    count = f"{episodes} {where}({steps}, {resets}"
     return (
         f"{count}, which count as known dangers and not as resets of this run{shown}){policy}, "
         f"from {', '.join(map(str, about['from'])) or 'nowhere'}"
@@ -268,7 +268,9 @@ def interventions(collection: Collection) -> Markup | None:
     if len(rows) > UNFOLDED:
         listed = tag("details", tag("summary", "All of them"), listed)
     more = f" The first {LISTED} are listed." if len(found) > LISTED else ""
-    return join([tag("p", f"{len(found):,} interventions, {waited:,.0f} s of waiting for them in all.{more}"), listed])
+    return join(
+        [tag("p", f"{counted(len(found), 'intervention')}, {waited:,.0f} s of waiting for them in all.{more}"), listed]
+    )
 
 
 def _moment(text: object) -> str:

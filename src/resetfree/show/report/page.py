@@ -54,9 +54,8 @@ def table(
     """A table that scrolls in its own box if it is too wide; `numbers` are the right-aligned columns."""
 
     def cell(i: int, value: object) -> Markup:
-        if i == 0:
-            return tag("th", value, scope="row")
-        return tag("td", value, class_="number" if i in numbers else None)
+        kind, scope = ("td", None) if i else ("th", "row")
+        return tag(kind, value, scope=scope, class_="number" if i in numbers else None)
 
     top = tag("tr", *(tag("th", h, scope="col", class_="number" if i in numbers else None) for i, h in enumerate(head)))
     body = join(tag("tr", *(cell(i, value) for i, value in enumerate(row))) for row in rows)

@@ -21,10 +21,10 @@ from resetfree.core.errors import InvalidInput, Notice, RunError, one_line
 from resetfree.core.readable import number
 from resetfree.problems.action_spaces import Choices
 from resetfree.problems.contract import Episode, Policy, Problem, State
-from resetfree.problems.finite.composed import MOVES
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.gym.adapter import GymProblem
 from resetfree.problems.operators import Automatic
+from resetfree.problems.zoo.fields import MOVES
 from resetfree.runs.file import runfile
 from resetfree.runs.file.recorded import RecordedRound, check_episode
 from resetfree.runs.result import Run
@@ -193,7 +193,7 @@ def pictures_of(run: Run, moments: Collection[Moment]) -> Iterator[tuple[Moment,
     name = run.spec["problem"]
     if ":" in name and (run.problem is None or name.startswith(GYM)):
         raise InvalidInput(
-            f"The run in '{run.path}' is of '{name}', and a file never makes code run: name it yourself, "
+            f"The run in '{run.path}' is of '{name}', and a file never makes code run: name it yourself: "
             f"resetfree watch {run.path} {name}."
         )
     raise InvalidInput(f"'{name}' has neither a map nor an environment that draws it: there is nothing to film.")

@@ -10,13 +10,14 @@ from importlib.util import find_spec
 from typing import Any
 
 from resetfree.core.errors import InvalidInput
+from resetfree.core.extras import Deferred
+
+_server = Deferred("resetfree.show.studio.server")
 
 
 def serve(*place: Any, **options: Any) -> None:
-    """`server.serve`, imported on first use: other commands need not load a web server (extra studio)."""
+    """`server.serve`: the server is imported on first use, as it needs the extra studio."""
     missing = [name for name in ("starlette", "uvicorn") if find_spec(name) is None]
     if missing:
         raise InvalidInput(f"The studio needs {' and '.join(missing)}: install resetfree with its extra 'studio'.")
-    from resetfree.show.studio.server import serve as serve_now
-
-    serve_now(*place, **options)
+    _server.serve(*place, **options)

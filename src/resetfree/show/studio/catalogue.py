@@ -18,11 +18,12 @@ from resetfree.core.settings import (
     check_names,
     declarations,
     either,
+    expect,
     is_whole,
     plain_parts,
     record,
 )
-from resetfree.game.capabilities import Suits, choose
+from resetfree.game.capabilities import choose, offer_of
 from resetfree.game.loop import FEEDBACK
 from resetfree.players import ALGORITHM_1, BASES, discover, make_player, settings
 from resetfree.problems.blueprint import describe
@@ -55,6 +56,14 @@ Lanes: TypeAlias = Annotated[list[Any], Rule(lambda lanes: 1 <= len(lanes) <= 2,
 
 FEEDBACKS = ("auto", *FEEDBACK)
 Feedback: TypeAlias = Annotated[str, Rule(lambda word: word in FEEDBACKS, either(FEEDBACKS))]
+
+
+# Machines that the page offers; what a push by hand changes: an entry of their state, and by how much in a step.
+MACHINES = {
+    "gym:CartPole-v1": ("state", 3, 0.06),
+    "gym:resetfree/CartLoad-v0": ("x", 3, 0.15),
+    "gym:resetfree/Quadrotor-v0": ("x", 3, 0.1),
+}
 
 
 @dataclass(frozen=True)
@@ -96,8 +105,9 @@ class Control:
     """A command for a running or stored game."""
 
     name: ShortText
-    action: Literal["pause", "go", "step", "speed", "stop", "resume"]
+    action: Literal["pause", "go", "step", "speed", "stop", "resume", "push"]
     pace: Pace = 0
+    push: Annotated[float, Range(-1, 1)] = 0
     paused: bool = False
 
 
@@ -219,6 +229,7 @@ def catalogue() -> dict[str, Any]:
     bounds = {name: getattr(limits, name.upper()) for name in named}
     return {
         "problems": chosen,
+        "machines": list(MACHINES),
         "players": players,
         "feedback": ["auto", *FEEDBACK],
         "limits": bounds,
@@ -256,7 +267,7 @@ def _players_of(problem: Problem) -> list[str]:
             make_player("primal", name, given, warn=False).init(problem, 100, 0)
         except ResetFreeError:
             continue
-        offer = player.suits(problem, bound_known=True) if isinstance(player, Suits) else None
+        offer = offer_of(player, problem, bound_known=True)
         order.append((-offer.rank if offer else 0.0, name))
     return [name for _, name in sorted(order)]
 
@@ -264,10 +275,9 @@ def _players_of(problem: Problem) -> list[str]:
 def problem_options(id: str, given: Any) -> dict[str, Any]:
     """Options of a registered problem, bounded before the problem is made."""
     known = problems()
-    if id not in known:
-        raise InvalidInput(f"The problem must be registered (see `resetfree list problems`). Got {shown(id)} instead.")
+    expect(id in known or id in MACHINES, "problem", "be registered (see `resetfree list problems`)", id)
     check(given, dict[str, Any], f"options of '{id}'")
-    check_names(given, [*known[id].options, HELP], f"option of problem '{id}'")
+    check_names(given, [] if id in MACHINES else [*known[id].options, HELP], f"option of problem '{id}'")
     for name, value in given.items():
         check(value, Seed if name == "seed" else Option, f"option '{name}'")
     return dict(given)

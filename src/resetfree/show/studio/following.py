@@ -113,7 +113,7 @@ def pictures(file: Path) -> list[dict[str, Any]]:
             raise RunError(f"The pictures beside '{file.name}' cannot be shown.")
     each = limits.PICTURES // max(len(kept.scenes), 1)
     return [
-        {**about, "steps": about["steps"][-n:], "pictures": [_address(one) for one in shown[-n:]]}
+        {**about, "steps": about["steps"][-n:], "pictures": [address(one) for one in shown[-n:]]}
         for about, shown in kept.scenes
         if (n := _fitting(shown, each))
     ]
@@ -130,7 +130,8 @@ def _fitting(shown: list[bytes], most: int) -> int:
     return n
 
 
-def _address(picture: bytes) -> str:
+def address(picture: bytes) -> str:
+    """A picture as an address of data."""
     return f"data:image/jpeg;base64,{base64.b64encode(picture).decode()}"
 
 

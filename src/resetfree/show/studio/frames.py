@@ -36,16 +36,8 @@ from resetfree.theory.oracle.dynamic_programming import solve
 
 RUN_KEYS = ("primal", "dual", "feedback", "episodes", "seed", "B", "B_source", "chosen")
 SPEC = (
-    *RUN_KEYS,
-    "problem",
-    "problem_options",
-    "horizon",
-    "n_states",
-    "n_actions",
-    "persistent",
-    "timing",
-    "after_goal",
-    "ask",
+    *(*RUN_KEYS, "problem", "problem_options", "horizon", "n_states", "n_actions"),
+    *("persistent", "timing", "after_goal", "ask"),
 )  # sent to the page
 
 

@@ -12,7 +12,9 @@ import time
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, SupportsFloat
+
+import gymnasium
 
 from resetfree.core import state as states
 from resetfree.core.errors import ResetFreeError, RunError
@@ -23,7 +25,10 @@ from resetfree.problems.operators.channel import accept, as_json, check_reply, s
 from resetfree.runs.file.ledger import read, read_episodes_of, read_spec_of
 from resetfree.runs.learn import Stopped, fulfil
 from resetfree.runs.stuck import STUCK, requested_after
+from resetfree.show.report.filming import FilmedEnv, filmed, jpeg
 from resetfree.show.studio import limits
+from resetfree.show.studio.catalogue import MACHINES
+from resetfree.show.studio.following import address, stamp_of
 from resetfree.show.studio.frames import History, PastEpisode, Picture, RunScene, read_past, scene_of
 from resetfree.studies.trial import NamedTrial
 
@@ -33,6 +38,8 @@ LEAD = 256  # episodes that one of two lanes may be ahead at a pace where it can
 SEEN = 30.0  # episodes per second up to which two lanes play the same episode at the same time
 LATELY = 2.0  # seconds over which the rate is measured
 HISTORY = ("s1", "lam", "reset", "v_r", "v_c", "v_c_hat", "reward", "steps")  # columns that are shown
+REAL_TIME = 1.0  # episodes per second up to which a machine moves as slowly as it really does
+KEPT = 60  # pictures of a machine before each reset
 ACTIVE = ("starting", "running", "paused", "waiting")
 
 
@@ -107,8 +114,9 @@ class Live:
         self.history: History | None = None
         self.picture: Picture | None = None
         self.last: dict[str, Any] | None = None
+        self.push, self.view = 0.0, ""  # by hand, a share of the most in [-1, 1]; the newest picture of a machine
         self._recent: deque[PastEpisode] = deque(maxlen=limits.RECENT)  # also those that are not saved yet
-        self._due = self._rest = self._next = 0.0
+        self._due = self._rest = self._next = self._seen = 0.0
         self._lock = threading.Lock()
         self._marks: list[tuple[float, int]] = []  # when how many rounds were played, for the rate
         self.thread = threading.Thread(target=self._play, name=f"lane {path.stem}", daemon=True)
@@ -136,6 +144,8 @@ class Live:
                 "rate": self._rate(),
                 "last": self.last,
                 "request": request,
+                "view": self.view,
+                "pictures": "" if self.active else stamp_of(self.path),
             }
             if self.history is not None and self.picture is not None:
                 result |= {"now": {**self.history.now, "asked": self.requested}, "map": self.picture.shown}
@@ -158,7 +168,10 @@ class Live:
             operator = _ReportingDesk(self) if trial.problem.endswith("by-hand-v0") else None
             how = {"progress": self._progress, "operator": operator, "ask": self._ask}
             request = trial.request(path=self.path, resume=self.resumes).changed("around", **how)
-            with request.world() as world:
+            kept, how_filmed = KEPT if trial.problem in MACHINES else None, {"resume": self.resumes, "real_time": False}
+            with request.world() as world, filmed(world, kept, self.path, **how_filmed) as camera:
+                if camera is not None:
+                    world.problem.env = PushedEnv(camera, trial.problem, self)
                 run = fulfil(request, world)
             self._end("done" if len(run) >= trial.episodes else "stopped")
         except Stopped:
@@ -221,6 +234,19 @@ class Live:
         elif now >= self._rest:
             time.sleep(RESTS)
             self._rest = time.monotonic() + WORKS
+
+    def see(self, picture: Any, seconds: float) -> None:
+        """Show a machine after a step, and wait as long as the step takes it if the pace is slow."""
+        gate, now = self._gate, time.monotonic()
+        if now >= self._seen:
+            self._seen, self.view = now + 1.0 / limits.FRAMES, address(jpeg(picture))
+            self._notify()
+        with gate.changed:
+            while gate.paused and self.begun.is_set() and not (gate.stopping or self.steps):
+                self.state = "paused"
+                gate.changed.wait()
+        if 0 < gate.pace <= REAL_TIME and self.begun.is_set() and not gate.stopping:
+            time.sleep(seconds)
 
     def _wait(self, game: Game, this: Round) -> None:
         gate, shown = self._gate, False
@@ -288,6 +314,23 @@ class Live:
             return 0.0
         (t0, k0), (t1, k1) = self._marks[0], self._marks[-1]
         return round((k1 - k0) / max(t1 - t0, 1e-3), 1)
+
+
+class PushedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """A filmed machine that is watched at every step, and pushed by hand: a disturbance that no sensor reports."""
+
+    def __init__(self, camera: FilmedEnv, problem: str, lane: Live) -> None:
+        super().__init__(camera)
+        self._camera, self._lane, self._seconds = camera, lane, 1.0 / camera.metadata["render_fps"]
+        self._state, self._entry, self._most = MACHINES[problem]
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Push it, take the step, and look."""
+        if self._lane.push:
+            getattr(self.unwrapped, self._state)[self._entry] += self._lane.push * self._most
+        found = self.env.step(action)
+        self._lane.see(self._camera.newest, self._seconds)
+        return found
 
 
 class _ReportingDesk:

@@ -132,6 +132,9 @@ class Studio:
             raise RunError(f"The run '{name[:60]}' is not running in this studio.")
         if action == "speed":
             session.gate.set(pace=pace_of(given.pace))
+        elif action == "push":
+            for lane in session.lanes:
+                lane.push = given.push
         elif action == "step":
             session.gate.step()
         elif action == "stop":

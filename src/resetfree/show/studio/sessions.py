@@ -21,6 +21,7 @@ from resetfree.show.studio import limits
 from resetfree.show.studio.catalogue import (
     BY_HAND,
     DRAWN,
+    MACHINES,
     GameRequest,
     LanePlayers,
     options_of,
@@ -207,6 +208,8 @@ def _problem(given: GameRequest) -> tuple[str, dict[str, Any]]:
             raise InvalidInput("Resets by hand need a drawn grid. Got a registered problem instead.")
         name = given.problem
         options = problem_options(name, given.options)
+    if name in MACHINES:
+        return name, options
     made = make(name, **options)
     states = made.n_states or 1
     if states > limits.STATES or states * made.n_actions * made.horizon > limits.TABLE:

@@ -17,9 +17,9 @@ from multiprocessing.connection import wait as wait_for
 from pathlib import Path
 from typing import Any, Generic, Literal, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
-from resetfree.core.children import Child
 from resetfree.core.errors import ResetFreeError, RunError, one_line
 from resetfree.core.interrupts import SLICE
+from resetfree.core.system import Child
 
 # "busy": another process is writing its file, so it is retried; "stopped": ended on request, and saved; "lost": not
 # played because of a full disk, a lost cluster or the like, which is not a failure of the job: it remains to be played.

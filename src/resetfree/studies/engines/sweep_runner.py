@@ -19,11 +19,11 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from resetfree.core.children import Child
 from resetfree.core.errors import InvalidInput, ResetFreeError, RunError
 from resetfree.core.extras import WAIT, first_line, import_ray, joined
 from resetfree.core.interrupts import SLICE
 from resetfree.core.settings import check, check_names
+from resetfree.core.system import Child
 from resetfree.runs.file.ledger import Ledger
 from resetfree.studies import engines
 from resetfree.studies.engines.batched import InBatches, choose_batches

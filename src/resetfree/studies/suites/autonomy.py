@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-import gymnasium
 import numpy as np
 
 from resetfree.core.errors import InvalidInput, NotCertifiable, Notice
@@ -30,6 +29,7 @@ from resetfree.problems.autonomy.plane import Tabletop
 from resetfree.problems.contract import Episode, Policy
 from resetfree.problems.gym import from_gym
 from resetfree.problems.gym.adapter import GymProblem
+from resetfree.problems.gym.making import make_environment
 from resetfree.runs.stuck import STUCK
 
 Line: TypeAlias = dict[str, Any]
@@ -97,7 +97,7 @@ def play(trial: AutonomyTrial) -> Line:
 
 def fresh(task: str) -> GoalTask:
     """An environment of its own, for evaluations."""
-    env = gymnasium.make(task, disable_env_checker=True).unwrapped
+    env = make_environment(task, {}).unwrapped
     assert isinstance(env, GoalTask)
     return env
 
@@ -148,23 +148,15 @@ def _play(trial: AutonomyTrial) -> Line:
         game = begin(problem, primal, dual, episodes=10**9, seed=trial.seed)
     except NotCertifiable as error:
         return {**line, "status": REFUSED, "why": str(error)}
-    if trial.method == SHOWN:
-        if not isinstance(primal, Follows) or problem.guidance is None:
-            return {
-                **line,
-                "status": REFUSED,
-                "why": f"'{primal.name}', which auto takes, learns from no demonstration",
-            }
-        for one in problem.guidance.demonstrations(trial.seed, False):
-            shown = Episode(one.states, one.actions, one.rewards, reset=False, next_start=one.states[-1])
-            game.primal = primal.follow(game.primal, shown)
+    if trial.method == SHOWN and not show(problem, primal, game, trial.seed):
+        why = f"'{primal.name}', which auto takes, learns from no demonstration, or the task has none"
+        return {**line, "status": REFUSED, "why": why}
     taken, earned = 0, 0.0
     for this in play_rounds(problem, primal, dual, game, feedback):
         before, taken = taken, taken + len(this.episode.actions)
         earned += this.episode.total_reward
-        done = [one.why for one in problem.interventions()]
-        line["interventions"] += done.count("reset")
-        line["requested"] += done.count(STUCK)
+        line["interventions"] += this.episode.reset
+        line["requested"] += game.s1 is None and game.why == STUCK  # counted when it is due: the last is not performed
         if isinstance(primal, TakesTurns):
             line["turns"], line["timeouts"] = primal.turns(game.primal)
         late = trial.limit is not None and time.monotonic() - began > trial.limit
@@ -177,6 +169,17 @@ def _play(trial: AutonomyTrial) -> Line:
             break
     problem.close()
     return {**line, "taken": taken, "seconds": round(time.monotonic() - began, 1)}
+
+
+def show(problem: GymProblem, primal: Any, game: Game, seed: int) -> bool:
+    """Give the player the demonstrations of the task, both ways; whether it learns from any."""
+    if problem.guidance is None or not isinstance(primal, Follows):
+        return False
+    found = [one for back in (False, True) for one in problem.guidance.demonstrations(seed, back)]
+    for one in found:
+        shown = Episode(one.states, one.actions, one.rewards, reset=False, next_start=None)
+        game.primal = primal.follow(game.primal, shown)
+    return bool(found)
 
 
 def play_rounds(problem: GymProblem, primal: Any, dual: Any, game: Game, feedback: str) -> Iterator[Any]:
@@ -203,8 +206,11 @@ def _deployed_policy(primal: Any, game: Game) -> Policy:
 def play_together(names: Sequence[str], task: str, seeds: Sequence[int], trial: AutonomyTrial) -> Iterator[list[Line]]:
     """All methods and seeds in one program; yields the lines so far, cut until the last."""
     env, began = fresh(task), time.monotonic()
-    if not isinstance(env, Tabletop):
-        raise InvalidInput(f"A task of '--together' must be a tabletop. Got '{task}' instead: leave '--together' out.")
+    if not isinstance(env, Tabletop) or trial.settings.get("shield"):
+        got = f"'{task}'" if not isinstance(env, Tabletop) else "one"
+        raise InvalidInput(
+            f"A task of '--together' must be a tabletop, without a shield. Got {got} instead: leave '--together' out."
+        )
     players = {name: make_player("primal", name, {"turn": env.hold, **trial.settings}) for name in names}
     pairs = [(name, seed) for name in names for seed in seeds]
     lines: list[Line] = []

@@ -48,6 +48,7 @@ from resetfree.core import arguments
 from resetfree.core.arrays import Floats
 from resetfree.core.certificate import Certificate
 from resetfree.core.errors import InvalidInput, NotCertifiable
+from resetfree.core.settings import expect
 from resetfree.problems.finite.mdp import FiniteMDP, check_model
 from resetfree.problems.finite.safety import Finding, reachable_starts
 from resetfree.theory.oracle.dynamic_programming import solve
@@ -166,8 +167,7 @@ def known_features(given: ArrayLike, name: str, lead: tuple[int, ...]) -> Floats
         raise InvalidInput(
             f"The '{name}' of check must have shape [{named}, d] = [{sizes}, d]. Got {array.shape} instead."
         )
-    if not np.isfinite(array).all():
-        raise InvalidInput(f"The '{name}' of check must be finite. Got a number that is not instead.")
+    expect(np.isfinite(array).all(), f"'{name}' of check", "be finite", got="a number that is not")
     return array
 
 

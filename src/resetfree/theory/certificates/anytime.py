@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from resetfree.core.arrays import Floats
-from resetfree.core.errors import InvalidInput
-from resetfree.core.settings import Bound, Positive, Probability, checked
+from resetfree.core.settings import Bound, Positive, Probability, checked, expect
 
 DELTA = 0.01  # default failure probability
 SHOWN = 0.05  # of each bound beside a run: terminal, report and studio show the same number
@@ -170,6 +169,5 @@ def _exponents(delta: float) -> list[tuple[float, float]]:
 
 def _counts(n_resets: ArrayLike) -> NDArray[np.float64]:
     n = np.asarray(n_resets, dtype=np.float64)
-    if not (n >= 0).all():
-        raise InvalidInput("The 'n_resets' must be numbers of resets, which are not negative. Got others instead.")
+    expect((n >= 0).all(), "'n_resets'", "be numbers of resets, which are not negative", got="others")
     return n

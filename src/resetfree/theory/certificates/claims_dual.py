@@ -25,12 +25,11 @@ from resetfree.game.capabilities import (
     DualHistory,
     DualReplay,
     MovesBySteps,
-    MultiplierFunctions,
     PlanAges,
     StatesOtherBounds,
     TakesHints,
 )
-from resetfree.game.contract import DualPlayer, Plan, Round
+from resetfree.game.contract import DualPlayer, MultiplierFunctions, Plan, Round
 from resetfree.problems.continuum import Continuum
 from resetfree.problems.contract import Episode, Problem
 from resetfree.theory.assumptions import constant_multipliers, dual_class, reachable_starts

@@ -14,10 +14,10 @@ from typing import NamedTuple, TypeAlias
 
 from numpy.typing import ArrayLike
 
-from resetfree.core.arrays import simplest_fraction
 from resetfree.core.errors import AssumptionViolated, InvalidInput, NotCertifiable
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.tabular_policy import check_policy
+from resetfree.problems.finite.transitions import simplest_fraction
 
 LARGEST = 200_000  # row entries times steps; beyond this, rational arithmetic takes minutes
 ZERO, ONE = Fraction(0), Fraction(1)

@@ -19,10 +19,11 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import splu
 
-from resetfree.core.arrays import Bools, Floats, simplest_fraction
+from resetfree.core.arrays import Bools, Floats
 from resetfree.core.errors import InvalidInput, NotCertifiable
 from resetfree.problems.finite.mdp import FiniteMDP, check_model
 from resetfree.problems.finite.safety import largest_closed_set, safe_sets
+from resetfree.problems.finite.transitions import simplest_fraction
 from resetfree.theory.oracle.fractions import ONE, ZERO, distribution
 
 LARGEST = 400_000  # pairs of nodes and actions; beyond this, the factorisations take minutes

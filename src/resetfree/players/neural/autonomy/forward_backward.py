@@ -2,9 +2,7 @@
 
 After Han, Levine and Abbeel (2015, "Learning compound multi-step controllers under unknown dynamics") and Zhu et al.
 (2020, "The ingredients of real world robotic reinforcement learning"), in the form of the benchmark EARL (Sharma et al.
-2022). Kept: turns of fixed length, a reward for being where the system starts for the second policy, demonstrations of
-both ways in the replay buffer, no end of an episode at the end of a turn. Adapted: demonstrations are a fixed share
-of each batch; goals are drawn anew where steps are replayed; both policies learn from all steps.
+2022). What each class keeps and changes, it says itself.
 """
 
 from collections.abc import Mapping
@@ -17,6 +15,9 @@ from resetfree.players.neural.autonomy.turns import Traits, TurnPlayer
 @dataclass(frozen=True)
 class Naive(TurnPlayer):
     """Soft actor-critic for the task alone, in one continuing life: nothing brings the system back.
+
+    As EARL's naive baseline. Departures: demonstrations are a fixed share of each batch, where EARL puts them once into
+    the replay buffer; half of the replayed steps have another goal of the task, which EARL does not do.
 
     >>> Naive().turn
     200
@@ -32,6 +33,10 @@ class Naive(TurnPlayer):
 @dataclass(frozen=True)
 class FBRL(TurnPlayer):
     """A forward policy for the task, and a backward policy that returns to a start, in turn.
+
+    Kept: turns of fixed length, the reward for being where the system starts, demonstrations of both ways, no end of an
+    episode at the end of a turn. Departures: those of `Naive`; and each policy learns from the steps of both, with its
+    own rewards, where EARL's have a buffer each.
 
     >>> FBRL().agents
     2

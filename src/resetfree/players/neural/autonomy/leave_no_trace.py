@@ -1,11 +1,7 @@
 """Leave No Trace: a reset policy whose values decide when the forward policy must stop.
 
 After Eysenbach, Gu, Ibarz and Levine (2018, "Leave no trace: learning to reset for safe and autonomous reinforcement
-learning"). Kept: a forward and a reset policy, the latter's reward for being where the system starts; an ensemble of
-the reset policy's values; before each forward action, the reset policy takes over if the least of them is below a
-threshold (early abort); an abort ends nothing for the forward policy. Adapted: the reset policy acts in those states in
-which the abort applies, and not for the rest of the turn; both policies have as many critics as the ensemble; a reset
-by hand is the problem's own, not a decision after failed attempts; aborts begin when there are values to go by.
+learning").
 """
 
 from dataclasses import dataclass, field
@@ -48,6 +44,14 @@ class AbortingPolicy(Policy):
 @dataclass(frozen=True)
 class LeaveNoTraceSAC(TurnPlayer):
     """A forward policy, and a reset policy that takes over where it might not find back.
+
+    Kept: the reset policy's reward for being where the system starts; an ensemble of its values; before each forward
+    action, the reset policy takes over if the least of them is below a threshold (early abort); an abort ends nothing
+    for the forward policy. Departures: the reset policy acts in those states in which the abort applies, and not for
+    the rest of the turn; the ensemble has 4 members and one target, the least of all, where the paper's have targets of
+    their own; the forward policy has as many critics; a reset by hand is the problem's own (a fall), and not a decision
+    after failed attempts to return; aborts begin after `settled` steps; demonstrations are in each batch, and goals are
+    drawn anew, as for all methods here.
 
     q_min: threshold of the abort: gamma^t for a start that is t steps away.
     settled: steps before the first abort.

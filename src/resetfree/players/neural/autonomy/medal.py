@@ -1,9 +1,6 @@
 """MEDAL: a backward policy whose states cannot be distinguished from those of demonstrations.
 
 After Sharma, Ahmad and Finn (2022, "A state-distribution matching approach to non-episodic reinforcement learning").
-Kept: the backward reward -log(1 - C(s)), C a classifier of the demonstrations' states against those in which the
-backward policy lately was, trained on mixtures of both (mixup); demonstrations in the replay buffer; turns of fixed
-length. Adapted: turns are those of `turns`; the classifier does not see the goal, and its reward is bounded.
 """
 
 from collections.abc import Mapping
@@ -36,6 +33,12 @@ LARGEST = 5.0  # reward: where C is above 0.993, more means nothing
 @dataclass(frozen=True)
 class MedalSAC(TurnPlayer):
     """A forward policy, and a backward policy that matches the states of demonstrations.
+
+    Kept: the backward reward -log(1 - C(s)), C a classifier of the demonstrations' states against those in which the
+    backward policy lately was, trained on mixtures of both (mixup); turns of fixed length. Departures: the classifier
+    does not see the goal; its reward is bounded, and computed anew where a step is replayed; the backward policy learns
+    from the steps of both, and from demonstrations of the way back, which the paper does not give it; they are a fixed
+    share of each batch.
 
     classifier_steps: of the classifier, for each step of an episode.
 

@@ -1,10 +1,7 @@
 """PAINT: a learned test of irreversibility; what fails it is avoided, and help is requested where the test says so.
 
 After Xie, Tajwar, Sharma and Finn (2022, "When to ask for help: proactive interventions in autonomous reinforcement
-learning"). Kept: a classifier of states that cannot be left without help, trained on labelled states; values of such
-states are the least possible, and nothing follows them; help is requested when the present state fails the test;
-otherwise forward and backward policies take turns. Adapted: labels are the problem's reset states, which it reports by
-itself, and all others; so help that is requested comes before the problem would report.
+learning").
 """
 
 from dataclasses import dataclass
@@ -25,6 +22,13 @@ ENOUGH = 3  # labelled states before the test is used
 @dataclass(frozen=True)
 class Paint(TurnPlayer):
     """A forward and a backward policy that keep away from states that fail a learned test, and request help in them.
+
+    Kept: a classifier of states that cannot be left without help, trained on labelled states; values of such states are
+    the least possible, and nothing follows them; help is requested when the present state fails the test; otherwise
+    forward and backward policies take turns. Departures: labels are the problem's reset states, which it reports by
+    itself at once, and all others count as reversible, where the paper's agent stays stuck and finds the moment by a
+    binary search of questions; so help that is requested comes before the problem would report; the test is looked at
+    when an episode of the game ends; it is used from 3 labelled states on.
 
     test_steps: of the classifier, for each step of an episode.
     sure: the probability from which on a state fails the test.

@@ -1,8 +1,6 @@
 """R3L: a second policy perturbs the system into states that are new, so that the task is learned from everywhere.
 
-After Zhu et al. (2020, "The ingredients of real world robotic reinforcement learning"). Kept: a perturbation policy
-whose reward is the error of random network distillation (Burda et al. 2018), in turn with the task's. Adapted: the
-reward of the task is given, not learned from pictures; novelty is in units of its mean over recent states, and bounded.
+After Zhu et al. (2020, "The ingredients of real world robotic reinforcement learning").
 """
 
 from collections.abc import Mapping
@@ -34,6 +32,12 @@ FEATURES = 16  # outputs of the random network
 @dataclass(frozen=True)
 class R3L(TurnPlayer):
     """A policy for the task, and one that seeks states in which a random network is not yet predicted, in turn.
+
+    Kept: a perturbation policy whose reward is the error of random network distillation (Burda et al. 2018), in turn
+    with the task's. Departures: states are vectors, so no representation is learned, and the reward of the task is
+    given, where the paper learns it from pictures of the goal; novelty is in units of its mean over the states so far,
+    and bounded; the networks do not see the goal; each policy learns from the steps of both; demonstrations are in each
+    batch, and goals are drawn anew, as for all methods here.
 
     novelty_steps: of the predicting network, for each step of an episode.
 

@@ -1,9 +1,6 @@
 """RISC: a policy whose turn it is gives way as soon as it knows well enough how to go on from here.
 
-After Patil, Lee and Chandar (2024, "Intelligent switching for reset-free RL"). Kept: forward and backward turns that
-end with a probability that grows with the agent's competence in the present state, never before a least number of
-steps; values go on beyond the end of a turn, which is not terminal. Adapted: the competence is the smallest critic's
-value as a share of the largest, in place of a critic of success; it is looked at when an episode of the game ends.
+After Patil, Rajendran, Berseth and Chandar (2024, "Intelligent switching for reset-free RL").
 """
 
 from collections.abc import Mapping
@@ -18,6 +15,12 @@ from resetfree.players.neural.autonomy.turns import SWITCHING, Traits, TurnPlaye
 @dataclass(frozen=True)
 class RISC(TurnPlayer):
     """A forward and a backward policy, whose turns end early where they are competent.
+
+    Kept: turns end with a probability that grows with the agent's competence in the present state, never before a least
+    number of steps; values go on beyond the end of a turn, which is not terminal. Departures: the competence is the
+    smallest critic's value as a share of the largest, where the paper trains a critic of success; it is looked at when
+    an episode of the game ends, not in each step; demonstrations are in each batch, and goals are drawn anew, as for
+    all methods here.
 
     least: steps of a turn at least.
     eagerness: the probability to end a turn where competence is complete.

@@ -1,11 +1,7 @@
 """Several tasks whose turns lead back to one another: MTRF, and reset-free walking as of Ha et al. (2020).
 
-MTRF after Gupta et al. (2021, "Reset-free reinforcement learning via multi-task learning"). Kept: a graph of tasks that
-a state selects from, in which some tasks undo others; all are learned from all steps. Adapted: the tasks are goals of
-one goal-conditioned policy, and the graph is the task's own (`Guidance.onward`).
-Ha, Xu, Tan, Levine and Tan (2020, "Learning to walk in the real world with minimal human effort"). Kept: directions of
-walking as tasks, the next is the one that leads back to the middle of the workspace; critics of cost and a multiplier
-that grows with falls. Adapted: the multiplier is that of the dual player; a reset is a fall or leaving the workspace.
+MTRF after Gupta et al. (2021, "Reset-free reinforcement learning via multi-task learning"); Ha, Xu, Tan, Levine and Tan
+(2020, "Learning to walk in the real world with minimal human effort").
 """
 
 from dataclasses import dataclass
@@ -21,6 +17,11 @@ from resetfree.players.neural.autonomy.turns import FORWARD, Context, Traits, Tu
 @dataclass(frozen=True)
 class MTRF(TurnPlayer):
     """One policy for all tasks of a graph: after each turn, the next task is chosen by the state.
+
+    Kept: the state selects the next task by a graph that is given, in which some tasks undo others. Departures: the
+    tasks are goals of one policy, where the paper's have a policy each; it learns from all steps for all tasks, with
+    demonstrations in each batch; the graph is the task's own (`Guidance.onward`), and on tasks with one start it has
+    two kinds of edges: back to the start, and on from there.
 
     >>> MTRF().agents
     1
@@ -52,6 +53,11 @@ class MTRF(TurnPlayer):
 @dataclass(frozen=True)
 class Ha2020(MTRF):
     """Tasks that lead back to the middle, and a multiplier on critics of cost that grows with each fall.
+
+    Kept: directions of walking as tasks, of which the next is the one that leads back to the middle of the workspace;
+    critics of cost, and a Lagrangian multiplier. Departures: those of `MTRF`; the multiplier is that of the dual player
+    `counting`, which grows with each fall, where the paper descends on a learned cost; a cost is a reset (a fall, or
+    leaving the workspace), where the paper bounds roll and pitch; the robot stands up by a reset, not by a controller.
 
     >>> Ha2020.partner().dual
     'counting'

@@ -18,6 +18,7 @@ from resetfree.core.extras import Deferred, jitted
 from resetfree.core.settings import Fraction, Range
 from resetfree.core.state import require
 from resetfree.game.contract import Plan, Prediction, Round, Statement, check_multiplier
+from resetfree.players.neural.autonomy.shield import Region, ShieldedPolicy
 from resetfree.players.neural.networks import (
     MOST_PRICE,
     Layers,
@@ -139,6 +140,7 @@ class TurnState(NeuralState):
     forth: int = field(metadata={"saved": False})  # rows of demonstrations of the task
     shown: int = field(metadata={"saved": False})  # and of those of the way back after them
     guidance: Guidance = field(metadata={"saved": False})
+    region: Region | None = field(default=None, metadata={"saved": False})  # with a shield
 
     def check_loaded(self) -> None:
         """Raise InvalidInput unless the agent is one of two."""
@@ -182,6 +184,8 @@ class TurnPlayer(SAC):
     turn: steps of a turn at most.
     relabelled: share of replayed forward steps whose goal is drawn anew among those of the task.
     demonstrated: share of demonstrations in each batch.
+    shield: radius around pairs of state and action that a reset followed, in which no action is taken, as a part of
+      their ranges; 0: none (see `shield`).
 
     The multiplier of the latest round is added to the price of a fall, in every context.
     """
@@ -199,6 +203,7 @@ class TurnPlayer(SAC):
     turn: Annotated[int, Range(1, 1_000_000)] = 200
     relabelled: Fraction = 0.5
     demonstrated: Fraction = 0.25
+    shield: Fraction = 0.0
 
     def init(self, problem: Problem, episodes: int, seed: int) -> TurnState:
         """Fresh agents, and the demonstrations of the task; raises NotCertifiable if it states no goals and starts."""
@@ -218,6 +223,7 @@ class TurnPlayer(SAC):
             **{**vars(base), "forth": ends[0], "shown": ends[1], "guidance": guidance},
             aim=np.zeros(guidance.starts.shape[1]),
             latest=np.zeros((LATEST, size)),
+            region=Region.of(problem, guidance, self.name) if self.shield else None,
         )
 
     def fresh(self, size: int, n_actions: int, rng: np.random.Generator) -> Any:
@@ -234,9 +240,15 @@ class TurnPlayer(SAC):
         check_multiplier(lam)
         s = start_vector(s1)
         if state.gradient_steps == 0:
-            return Plan(no_policy(state.box, len(s)), state.horizon / 2.0, 0.5)
+            return Plan(self.shielded(no_policy(state.box, len(s)), state), state.horizon / 2.0, 0.5)
         value = float(state.values(FORWARD, s[None].astype(np.float64))[0])
-        return Plan(self.policy(state), self.earnings(state, value), state.falls())
+        return Plan(self.shielded(self.policy(state), state), self.earnings(state, value), state.falls())
+
+    def shielded(self, policy: Policy, state: TurnState) -> Policy:
+        """A policy that keeps away from what resets followed, if there is a shield."""
+        if state.region is None:
+            return policy
+        return ShieldedPolicy(policy, state.region, state.region.fatal(state.rows), self.shield)
 
     def policy(self, state: TurnState) -> Policy:
         """The policy of this turn."""
@@ -370,9 +382,11 @@ class TurnPlayer(SAC):
         return state.turns, state.timeouts
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
-        """Nothing is proved."""
-        said = super().statement(problem, episodes)
-        return replace(said, constants={**said.constants, "turn": self.turn, "demonstrated": self.demonstrated})
+        """Nothing is proved; with a shield, the most resets that can follow actions that it permits."""
+        said, constants = super().statement(problem, episodes), {"turn": self.turn, "demonstrated": self.demonstrated}
+        if self.shield and problem.guidance is not None:
+            constants["most_permitted"] = Region.of(problem, problem.guidance, self.name).most(self.shield)
+        return replace(said, constants={**said.constants, **constants})
 
 
 def demonstrated(player: TurnPlayer, state: TurnState, problem: Problem) -> TurnState:

@@ -1,10 +1,6 @@
 """VaPRL: the policy returns only as far as it knows the way from there, and further as it learns.
 
-After Sharma, Gupta, Levine, Hausman and Finn (2021, "Autonomous reinforcement learning via subgoal curricula"). Kept:
-one goal-conditioned policy; between two attempts at the task it is sent to the demonstrated state that is nearest to
-the initial ones, among those from which its value for the task reaches a threshold; replayed steps get other goals,
-drawn from those of the task and from demonstrations. Adapted: nearness is the number of steps into a demonstration;
-only goals that a state can hold are set (`Guidance.achieved`).
+After Sharma, Gupta, Levine, Hausman and Finn (2021, "Autonomous reinforcement learning via subgoal curricula").
 """
 
 from collections.abc import Mapping
@@ -32,6 +28,13 @@ COMPARED = 64  # states of demonstrations of which one is chosen
 @dataclass(frozen=True)
 class VaPRL(TurnPlayer):
     """One policy for all goals: an attempt at the task, then a curriculum of starts, in turn.
+
+    Kept: between two attempts the policy is sent to the demonstrated state that is nearest to the initial ones, among
+    those from which its value for the task reaches a threshold; replayed steps get other goals, drawn from those of the
+    task and from demonstrations. Departures: nearness is the number of steps into a demonstration; 64 states are looked
+    at; where none is mastered, the farthest into its demonstration is taken; the value is for the goal of that
+    demonstration, not for the goal that comes next, which the task draws; only goals that a state can hold are set
+    (`Guidance.achieved`); a turn is not cut short when its goal is reached.
 
     threshold: value from which on a start is mastered: gamma^t for a goal that is t steps away.
 

@@ -15,6 +15,13 @@ export function tag(name, attributes = {}, ...inside) {
   made.append(...inside);
   return made;
 }
+// What the page says of a machine: its name, what it has to do, and what a hand pushes.
+export const MACHINES = {
+  "gym:CartPole-v1": ["Cart-pole", "Keep the pole upright. Reset: it leans more than 12 degrees, or the cart is 2.4 m from the middle.", "the pole"],
+  "gym:resetfree/CartLoad-v0": ["Crane", "Bring the load to the ring, which moves on. Reset: the rope swings past a red line, or the rail ends.", "the load"],
+  "gym:resetfree/Quadrotor-v0": ["Quadrotor", "Fly to the ring, which moves on. Reset: it touches the cage, or leans too far.", "the quadrotor"],
+};
+export const episodes = (k) => `${k.toLocaleString("en")} episode${k === 1 ? "" : "s"}`;
 // A question mark that explains a word; the explanation closes by itself.
 const MEANINGS = {
   "primal": "The primal player chooses the policy of each episode: how to act.",
@@ -156,7 +163,7 @@ export function chart(svg, lines, log) {
   for (const [y, words] of [[low, -low < 0.01 * high ? "0" : short(low)], [high, short(high)], ...(Math.min(-low, high) > 0.08 * (high - low) ? [[0, "0"]] : [])]) {
     svg.append(el("line", { x1: L, x2: W - R, y1: Y(y), y2: Y(y), class: "axis" }), el("text", { x: L - 4, y: Y(y) + 4, "text-anchor": "end" }, words));
   }
-  svg.append(el("text", { x: L, y: H - 6 }, log ? "1" : "0"), el("text", { x: W - R, y: H - 6, "text-anchor": "end" }, `${x1.toLocaleString("en")} episodes`));
+  svg.append(el("text", { x: L, y: H - 6 }, log ? "1" : "0"), el("text", { x: W - R, y: H - 6, "text-anchor": "end" }, episodes(x1)));
   for (const line of lines) {
     let d = "", pen = "M";
     line.x.forEach((x, i) => {

@@ -61,7 +61,7 @@ get("/api/catalogue").then((catalogue) => {
   const shared = () => {
     const words = new URLSearchParams(location.hash.slice(1));
     if (!words.has("grid")) return;
-    setup.show(true);
+    setup.show("draw");
     try { setup.editor.open(words); } catch (error) { trouble(error.message); }
   };
   shared();

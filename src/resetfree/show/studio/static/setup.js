@@ -1,6 +1,6 @@
 // A new game: the world, the players with their discovered settings, and the start.
 import { get, post } from "./api.js";
-import { tag } from "./draw.js";
+import { MACHINES, tag } from "./draw.js";
 import { Editor } from "./editor.js";
 
 const $ = (id) => document.getElementById(id);
@@ -36,19 +36,25 @@ function fill(place, given) {
   }
 }
 
+const PANELS = { draw: "draw", problem: "registered", machine: "machines" };
+const EPISODES = { draw: "5000", problem: "5000", machine: "200" };
+
 export class Setup {
   constructor(catalogue, started) {
     this.catalogue = catalogue;
     this.editor = new Editor(catalogue);
-    this.drawing = true;
-    for (const [tab, drawing] of [["tab-draw", true], ["tab-problem", false]]) $(tab).addEventListener("click", () => this.show(drawing));
+    this.kind = "draw";
+    for (const kind of Object.keys(PANELS)) $(`tab-${kind}`).addEventListener("click", () => this.show(kind));
+    for (const id of catalogue.machines) $("machine").append(tag("option", { value: id }, MACHINES[id][0]));
+    $("machine").addEventListener("change", () => this.machine());
+    this.machine();
     for (const id of Object.keys(catalogue.problems)) $("problem").append(tag("option", { value: id, selected: id === "grid-v0" }, id));
     $("problem").addEventListener("change", () => this.problem());
     for (const word of catalogue.feedback) $("feedback").append(tag("option", {}, word));
     $("episodes").max = catalogue.limits.episodes;
     this.lanes = catalogue.lanes.map((pair, i) => this.lane(i, ...pair));
     $("lanes-form").append(...this.lanes);
-    $("versus").addEventListener("change", () => (this.lanes[1].hidden = !$("versus").checked));
+    $("versus").addEventListener("change", () => this.sides());
     $("players").addEventListener("submit", (event) => { event.preventDefault(); this.start(started); });
     this.problem();
     get("/api/playable").then((found) => { this.playable = found; this.offer(); }, () => {}); // until then all are offered
@@ -56,7 +62,8 @@ export class Setup {
   // Only players that can play the problem, the best of `auto` first; a choice that cannot becomes auto.
   offer() {
     if (!this.playable) return;
-    const can = this.playable[!this.drawing && this.playable.continua.includes($("problem").value) ? "vectors" : "finite"];
+    const vectors = this.kind === "problem" && this.playable.continua.includes($("problem").value);
+    const can = this.kind === "machine" ? [] : this.playable[vectors ? "vectors" : "finite"];
     for (const { parts } of this.lanes) {
       const [select] = parts.primal, options = new Map([...select.options].map((option) => [option.value, option]));
       for (const [name, option] of options) option.hidden = option.disabled = name !== "auto" && !can.includes(name);
@@ -64,12 +71,17 @@ export class Setup {
       if (!select.selectedOptions.length || select.selectedOptions[0].disabled) { select.value = "auto"; select.dispatchEvent(new Event("change")); }
     }
   }
-  show(drawing) {
-    this.drawing = drawing;
-    $("draw").hidden = !drawing, $("registered").hidden = drawing;
-    $("tab-draw").setAttribute("aria-pressed", drawing), $("tab-problem").setAttribute("aria-pressed", !drawing);
+  show(kind) {
+    if ($("episodes").value === EPISODES[this.kind]) $("episodes").value = EPISODES[kind];
+    this.kind = kind;
+    for (const [one, panel] of Object.entries(PANELS)) ($(panel).hidden = one !== kind), $(`tab-${one}`).setAttribute("aria-pressed", one === kind);
+    $("versus").parentElement.hidden = kind === "machine";
+    this.sides();
     this.offer();
   }
+  sides() { this.lanes[1].hidden = !this.versus, this.lanes[0].firstChild.textContent = this.versus ? "Left player" : "The player"; }
+  get versus() { return $("versus").checked && this.kind !== "machine"; }
+  machine() { $("machine-summary").textContent = MACHINES[$("machine").value][1]; }
   problem() {
     const found = this.catalogue.problems[$("problem").value];
     $("problem-summary").textContent = found.summary;
@@ -83,7 +95,7 @@ export class Setup {
       const known = this.catalogue.players[role], summary = tag("p"), inside = tag("div", { class: "fields" });
       const select = tag("select", { "aria-label": `${["Left", "Right"][i]} ${role} player` }, tag("option", { value: "auto" }, "auto: suits the problem"), ...Object.keys(known).map((name) => tag("option", { value: name, selected: name === chosen[j] }, name)));
       const change = () => {
-        summary.textContent = select.value === "auto" ? (role === "dual" ? "The paper's dual player, if you name the primal one." : "Chosen by what a learner may know of the problem.") : known[select.value].summary;
+        summary.textContent = select.value === "auto" ? (role === "dual" ? "The paper's, beside a primal player that you name; else chosen with it." : "Chosen by what a learner may know of the problem.") : known[select.value].summary;
         inside.replaceChildren(...(known[select.value]?.settings || []).map(field));
       };
       select.addEventListener("change", change);
@@ -95,12 +107,13 @@ export class Setup {
   }
   // The form as it was for a game that was played: to play it again with another seed, or to change it first.
   recall(lanes) {
-    const { spec } = lanes[0], drawn = spec.problem.startsWith("drawn");
-    this.show(drawn);
-    if (drawn) this.editor.load({ slip: 0.1, horizon: 12, ...spec.problem_options }), ($("by-hand").checked = spec.problem !== "drawn-v0"), ($("ask").checked = spec.ask === "when-stuck");
+    const { spec } = lanes[0], drawn = spec.problem.startsWith("drawn"), machine = spec.problem in MACHINES;
+    this.show(drawn ? "draw" : machine ? "machine" : "problem");
+    if (machine) ($("machine").value = spec.problem), this.machine();
+    else if (drawn) this.editor.load({ slip: 0.1, horizon: 12, ...spec.problem_options }), ($("by-hand").checked = spec.problem !== "drawn-v0"), ($("ask").checked = spec.ask === "when-stuck");
     else ($("problem").value = spec.problem), this.problem(), fill($("options"), spec.problem_options);
-    $("versus").checked = lanes.length > 1, this.lanes[1].hidden = lanes.length < 2;
-    lanes.forEach((lane, i) => ["primal", "dual"].forEach((role) => {
+    if (!machine) $("versus").checked = lanes.length > 1, this.sides();
+    if (!machine) lanes.forEach((lane, i) => ["primal", "dual"].forEach((role) => {
       const [select, inside] = this.lanes[i].parts[role];
       select.value = lane.spec[role].name;
       select.dispatchEvent(new Event("change"));
@@ -109,16 +122,17 @@ export class Setup {
     $("episodes").value = spec.episodes, $("seed").value = spec.seed + 1, $("feedback").value = spec.feedback;
   }
   async start(started) {
-    const lanes = this.lanes.slice(0, $("versus").checked ? 2 : 1).map(({ parts }) => ({ primal: parts.primal[0].value, dual: parts.dual[0].value, settings: { primal: values(parts.primal[1]), dual: values(parts.dual[1]) } }));
-    const request = { lanes, episodes: Number($("episodes").value), seed: Number($("seed").value), feedback: $("feedback").value, pace: 2 };
+    const machine = this.kind === "machine", lanes = this.lanes.slice(0, this.versus ? 2 : 1).map(({ parts }) => ({ primal: parts.primal[0].value, dual: parts.dual[0].value, settings: { primal: values(parts.primal[1]), dual: values(parts.dual[1]) } }));
+    const request = { lanes, episodes: Number($("episodes").value), seed: Number($("seed").value), feedback: $("feedback").value, pace: machine ? 1 : 2 };
     if ($("bound").value !== "") request.bound = Number($("bound").value);
-    if (this.drawing) Object.assign(request, { grid: this.editor.grid, by_hand: $("by-hand").checked, ask: $("by-hand").checked && $("ask").checked ? "when-stuck" : "never" });
+    if (machine) request.problem = $("machine").value;
+    else if (this.kind === "draw") Object.assign(request, { grid: this.editor.grid, by_hand: $("by-hand").checked, ask: $("by-hand").checked && $("ask").checked ? "when-stuck" : "never" });
     else Object.assign(request, { problem: $("problem").value, options: values($("options")) });
     $("start").disabled = true;
     $("start-trouble").hidden = true;
     try {
       const { name } = await post("/api/start", request);
-      sessionStorage.setItem("started", name);
+      if (!machine) sessionStorage.setItem("started", name); // a machine is watched as it really moves
       started(name);
     } catch (error) {
       $("start-trouble").textContent = error.message;

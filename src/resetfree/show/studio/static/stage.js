@@ -1,7 +1,7 @@
 // A game that is watched: maps, numbers, curves, requests, certificates, and the buttons that steer it.
 import { download, get, post, watch } from "./api.js";
 import { Camera } from "./camera.js";
-import { chart, el, Field, help, number, spelt, tag } from "./draw.js";
+import { chart, el, episodes, Field, help, MACHINES, number, spelt, tag } from "./draw.js";
 import { Past } from "./past.js";
 
 const $ = (id) => document.getElementById(id);
@@ -81,7 +81,9 @@ export class Stage {
       const { spec } = lane, field = lane.map ? new Field(lane.map, "ab"[i]) : null;
       const keys = [...(lane.oracle ? TILES : MACHINE_TILES), ...(spec.after_goal == null ? [] : [["goals", "goals reached; none is a reset"]]), ...(spec.ask ? [["asked", "resets requested when stuck"]] : []), ...clocked(CLOCK_TILES, [spec])];
       const tiles = Object.fromEntries(keys.map(([key, words]) => [key, tag("div", { class: "tile" }, tag("b", {}, "–"), ...(EXPLAINED[key] ? [help(EXPLAINED[key])] : []), tag("span", {}, words))]));
-      const badge = tag("span", { class: "badge" }), bar = tag("i"), wrong = tag("p", { class: "alert", hidden: true }), note = tag("p", { class: "soft" }), camera = new Camera();
+      const badge = tag("span", { class: "badge" }), bar = tag("i"), wrong = tag("p", { class: "alert", hidden: true }), note = tag("p", { class: "soft" }), camera = new Camera(), seen = tag("img", { class: "live", alt: `${spec.problem}, now` }), push = tag("input", { type: "range", min: -1, max: 1, step: 0.05, value: 0 }), view = tag("figure", { class: "view", hidden: true }, seen, tag("label", { class: "push" }, tag("span", {}, `Push ${MACHINES[spec.problem]?.[2] ?? "it"}`), push));
+      push.addEventListener("input", () => this.control("push", { push: Number(push.value) }));
+      for (const end of ["pointerup", "pointercancel", "keyup", "blur"]) push.addEventListener(end, () => { if (push.value !== "0") { push.value = 0; this.control("push", { push: 0 }); } });
       const why = spec.statements.primal, most = why.most_resets;
       const proved = tag("div", { class: "badges" },
         tag("span", { class: most == null ? "badge" : "badge good" }, most == null ? "resets: no bound proved" : "resets: bounded on every path, proved"),
@@ -89,9 +91,9 @@ export class Stage {
       const box = tag("article", { class: "lane " + "ab"[i], "aria-label": `${spec.primal.name} against ${spec.dual.name}` },
         tag("h3", {}, tag("span", {}, spec.primal.name, " ", help("primal")), tag("em", {}, `against ${spec.dual.name} `, help("dual")), badge), proved,
         tag("div", { class: "tiles" }, ...Object.values(tiles)), tag("div", { class: "bar" }, bar), wrong,
-        field ? field.svg : tag("p", { class: "soft none" }, lane.oracle ? "This problem has too many states for a map." : `No map: ${lane.why}. With --film N a run keeps pictures, which are shown here.`), camera.figure, note,
-        tag("details", {}, tag("summary", {}, "Guarantees and settings"), tag("p", { class: "soft" }, `Primal player: ${why.why}.`), tag("p", { class: "soft" }, `Dual player: ${spec.statements.dual.why}.`), tag("p", { class: "soft" }, `${spec.problem} ${JSON.stringify(spec.problem_options)}; ${spec.episodes} episodes, seed ${spec.seed}, feedback ${spec.feedback}${spec.B === null ? "" : `, B = ${number(spec.B)} (${spec.B_source})`}.${spec.chosen ? ` Chosen because ${spec.chosen}.` : ""}`), tag("p", { class: "soft" }, `primal ${JSON.stringify(spec.primal.settings)}; dual ${JSON.stringify(spec.dual.settings)}`)));
-      return { ...lane, field, tiles, badge, bar, box, wrong, note, camera, pictures: "" };
+        view, field ? field.svg : tag("p", { class: "soft none" }, lane.oracle ? "This problem has too many states for a map." : `No map: ${lane.why}. With --film N a run keeps pictures, which are shown here.`), camera.figure, note,
+        tag("details", {}, tag("summary", {}, "Guarantees and settings"), tag("p", { class: "soft" }, `Primal player: ${why.why}.`), tag("p", { class: "soft" }, `Dual player: ${spec.statements.dual.why}.`), tag("p", { class: "soft" }, `${spec.problem} ${JSON.stringify(spec.problem_options)}; ${episodes(spec.episodes)}, seed ${spec.seed}, feedback ${spec.feedback}${spec.B === null ? "" : `, B = ${number(spec.B)} (${spec.B_source})`}.${spec.chosen ? ` Chosen because ${spec.chosen}.` : ""}`), tag("p", { class: "soft" }, `primal ${JSON.stringify(spec.primal.settings)}; dual ${JSON.stringify(spec.dual.settings)}`)));
+      return { ...lane, field, tiles, badge, bar, box, wrong, note, camera, view, seen, pictures: "" };
     });
     $("lanes").replaceChildren(...this.lanes.map((lane) => lane.box));
     $("legend").hidden = !this.lanes.some((lane) => lane.field);
@@ -117,7 +119,7 @@ export class Stage {
     for (const id of ["again", "edit"]) $(id).hidden = active || !frame.lanes.every((lane) => ["done", "stopped", "interrupted", "file", "failed"].includes(lane.state));
     const { problem } = this.scene.lanes[0].spec;
     if (!problem.startsWith("drawn")) $("edit").hidden = true;
-    if (problem.includes(":")) $("again").hidden = true; // an environment is played by the command line
+    if (problem.includes(":") && !(problem in MACHINES)) $("again").hidden = true; // an environment is played by the command line
     this.result(frame, active);
     for (const id of ["get-report", "get-files"]) $(id).hidden = !frame.lanes.every((lane) => lane.k > 0);
     this.past.follow(frame);
@@ -144,8 +146,8 @@ export class Stage {
     if (!over) return;
     const say = ({ k, now }) => {
       const count = now.realised === 0 ? "no reset" : `${now.realised.toLocaleString("en")} reset${now.realised === 1 ? "" : "s"}`;
-      const since = now.realised && now.newest_reset < k ? `; none since episode ${now.newest_reset.toLocaleString("en")}` : "";
-      return `${count} in ${k.toLocaleString("en")} episodes${since}`;
+      const newest = `episode ${now.newest_reset.toLocaleString("en")}`, since = !now.realised ? "" : now.newest_reset <= 0.9 * k ? `; none since ${newest}` : `; the last in ${newest}`;
+      return `${count} in ${episodes(k)}${since}`;
     };
     $("result").replaceChildren(...frame.lanes.map((lane, i) => tag("span", { class: "ab"[i] }, tag("i"), `${this.scene.lanes[i].spec.primal.name}: ${say(lane)}.`)));
   }
@@ -165,6 +167,8 @@ export class Stage {
       void place.tiles.realised.offsetWidth;
       place.tiles.realised.classList.add("hit");
     }
+    place.view.hidden = !now.view || !this.frame.live || !["running", "paused"].includes(now.state);
+    if (!place.view.hidden) place.seen.src = now.view;
     if (now.pictures && now.pictures !== place.pictures) this.look(place, now.pictures, i);
     if (place.field && now.map) place.field.learn(now.map);
     if (place.field && now.map && this.past.k === null) {
@@ -212,7 +216,7 @@ export class Stage {
       const found = await get(`/api/certificates?name=${encodeURIComponent(this.name)}`);
       this.slow = found.seconds;
       if (this.scene) $("certificates").replaceChildren(...found.lanes.map((lane, i) => this.claims(lane, i)));
-      $("certified-at").textContent = `checked on the saved run, after ${[...new Set(found.lanes.map((lane) => lane.k.toLocaleString("en")))].join(" and ")} episodes`;
+      $("certified-at").textContent = `checked on the saved run, after ${[...new Set(found.lanes.map((lane) => episodes(lane.k)))].join(" and ")}`;
     } catch (error) {
       $("certified-at").textContent = error.message;
     } finally {
@@ -239,12 +243,12 @@ export class Stage {
     };
     const refuted = applicable.some((claim) => must.includes(claim.status) && !claim.holds);
     const vacuous = proved.filter((claim) => claim.detail?.vacuous).length;
-    const verdict = tag("span", { class: "badge " + (refuted ? "bad" : "good") }, `${held} of ${proved.length} proved claims hold${vacuous ? ` (${vacuous} vacuous)` : ""}${count("checked", "checks")}${count("identity", "identities")}`);
+    const verdict = tag("span", { class: "badge " + (refuted ? "bad" : "good") }, `${proved.length ? `${held} of ${proved.length} proved claims hold` : "no claim is proved"}${vacuous ? ` (${vacuous} vacuous)` : ""}${count("checked", "checks")}${count("identity", "identities")}`);
     return tag("div", { class: "card " + "ab"[i] }, tag("h3", {}, this.scene.lanes[i].spec.primal.name, " ", verdict), ...(lane.why ? [tag("p", { class: "soft" }, lane.why)] : [tag("ul", { class: "claims" }, ...sorted.filter(first).map(row)), rest]));
   }
   speedWords() {
     const pace = SPEEDS[Number($("speed").value)];
-    $("speed-shown").textContent = pace ? `${pace.toLocaleString("en")} per second` : "no limit";
+    $("speed-shown").textContent = pace && pace <= 1 && this.frame?.lanes[0].view ? "real time" : pace ? `${pace.toLocaleString("en")} per second` : "no limit";
   }
   async act(promise) {
     try { await promise; this.trouble(""); } catch (error) { this.trouble(error.message); }

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from resetfree.core.arguments import whole
 from resetfree.core.arrays import Ints
 from resetfree.core.errors import InvalidInput, NotCertifiable, ResetFreeError
-from resetfree.core.settings import check_names
+from resetfree.core.settings import check_names, expect
 from resetfree.players import BatchedForm, Role, discover, has_batched_form
 from resetfree.players.batched import shape_of, tables_of
 from resetfree.problems.contract import Problem
@@ -76,8 +76,7 @@ def settings_of(
             "The lists of primal and dual players must be of one length (or one player). "
             f"Got {len(lists[0])} and {len(lists[1])} instead."
         )
-    if len(seeds) == 0:
-        raise InvalidInput("The 'seeds' of a batch must name at least one seed. Got none instead.")
+    expect(len(seeds) != 0, "'seeds' of a batch", "name at least one seed", got="none")
     for seed in seeds:
         whole(seed, "'seeds' of a batch", 0)
     world = find_world(problem)
@@ -313,8 +312,7 @@ def play_batch(
     request = _digest(setups, seeds)
     done = ready.start if resume is None else load(resume, ready.start, ready.blocks, request)
     before = int(done[0].k)
-    if before > episodes:
-        raise InvalidInput(f"The state to resume from must have at most {episodes} rounds. Got {before} instead.")
+    expect(before <= episodes, "state to resume from", f"have at most {episodes} rounds", got=f"{before}")
     kept: dict[str, NDArray[Any]] = {}
     began = time.perf_counter()
 
