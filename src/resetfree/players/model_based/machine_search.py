@@ -16,7 +16,7 @@ from resetfree.core.compiled import on_one_thread
 from resetfree.core.state import require
 from resetfree.game.capabilities import Decision
 from resetfree.game.replay_buffer import ReplayBuffer, vectors
-from resetfree.players.model_based.exploring import Exploring, explored, exploring, trial_is_over
+from resetfree.players.model_based.exploring import TRIAL, Exploring, explored, exploring, trial_is_over
 from resetfree.players.model_based.machine_model import (
     OVERHEAD,
     Experience,
@@ -47,8 +47,9 @@ BEGAN = 4  # latest starts after a reset from which rollouts start
 SAVABLE = 20  # steps before a reset from which no policy may recover: no rollout starts there
 GENTLE = 0.3  # part of the box that first actions come from: a machine that is stable at rest is found at little cost
 LONG = 300  # rows without a reset after which a policy is proven
-GAIN = 0.01  # predicted gain in reward per step for which a proven policy is replaced
-LOSS = 0.05  # reward per step by which another policy may earn less before the proven one is played again
+GAIN = 0.01  # predicted gain in reward per step for which a proven policy is replaced, as a part of their range
+LOSS = 0.05  # the same by which another policy may earn less before the proven one is played again
+SLIGHT = 0.2  # least such range: what differs less is noise
 ERRORS = 2.0  # and standard errors of what it earned: set points are not all equally far
 NOTHING = -1.0  # rate while no policy is proven
 AFRESH = 1.7  # first deviation of actions, before tanh, in a search from the middle of the box
@@ -92,6 +93,7 @@ class MachineSearch(NamedTuple):
     visited: Floats | None = None  # [., D] not scaled; None: no value iteration
     free: bool = False  # whether nothing has ever been a reset, and rewards have not risen for long
     shown: tuple[Floats, Floats] | None = None  # [n, D] not scaled, [n, A]: behaviour to improve on
+    gain: float = GAIN  # predicted gain in reward per step for which a proven policy is replaced
 
     def best(self, played: Candidate, *, living: bool, proven: bool = False) -> Candidate:
         """The best policy found, which may be the one that is played.
@@ -115,7 +117,7 @@ class MachineSearch(NamedTuple):
         for i, (origin, deviation) in enumerate(origins):
             rounds = max(1, self.rounds // len(origins))
             found += self._evolved(origin, deviation, rounds, turn=i, starts=starts[:FEW], noise=noise[:, :FEW])
-        found += self.valued(starts)
+        found += self.valued(starts[:FEW])
         first = self._best_of(found, starts, noise)
         best = self._polished(first, self._value(first, starts, noise), starts, noise)
         return best if not (living and proven) or self._earns_more(best, played, starts, noise) else played
@@ -163,7 +165,7 @@ class MachineSearch(NamedTuple):
         both = [self._rollout(one, starts, noise) for one in (new, played)]
         reward, reset = ([float(np.mean(part)) for part in parts] for parts in list(zip(*both, strict=True))[:2])
         wrong = max(0.0, reset[1] - reset[0])  # a rollout that ends early loses at most the reward of all steps
-        return (reward[0] - reward[1]) / self.planning > (0.0 if self.free else GAIN) + wrong
+        return (reward[0] - reward[1]) / self.planning > (0.0 if self.free else self.gain) + wrong
 
     def _evolved(
         self, origin: Candidate, deviation: float, rounds: int, turn: int, starts: Floats, noise: Floats
@@ -229,7 +231,7 @@ class MachineSearchState(SearchState[Searched]):
         """Raise InvalidInput unless policies rest on whole episodes."""
         super().check_loaded()
         require(self.rows.ends_at(self.began), "policy must begin with an episode")
-        require(self.rate == NOTHING or 0.0 <= self.rate <= 1.0, "rate must be a mean reward")
+        require(np.isfinite(self.rate), "rate must be a mean reward")
 
     @property
     def has_proven(self) -> bool:
@@ -266,7 +268,7 @@ class MachineSearchState(SearchState[Searched]):
         rate, is_long = rows.mean_reward(self.began), rows.n - self.began >= LONG
         if not reset and is_long and rate > self.rate:
             self.proven, self.rate = self.policy, rate
-        elif reset or (is_long and rate < self.rate - LOSS - self._doubt()):
+        elif reset or (is_long and rate < self.rate - LOSS * self._range(rows.n) - self._doubt()):
             if self.rate != NOTHING and not has_proven:
                 self.play(self.proven)
                 self.at, self.stale = rows.n, False
@@ -285,6 +287,10 @@ class MachineSearchState(SearchState[Searched]):
         means = earned[: n * self.horizon].reshape(n, -1).mean(axis=1) if n > 1 else np.zeros(2)
         return float(ERRORS * means.std(ddof=1) / np.sqrt(len(means)))
 
+    def _range(self, n: int) -> float:
+        """Of the rewards of the first n rows, as far as gains and losses are measured by it."""
+        return float(np.clip(np.ptp(self.rows.reward[:n][self.rows.taken(n)]), SLIGHT, 1.0))
+
     def explores(self, n: int) -> Exploring | None:
         """What is explored for with the first n rows; nothing beside a controller, whose not falling proves little."""
         return None if len(self.shown) and not self.never_resets else exploring(self.rows, n, stated=self.never_resets)
@@ -293,18 +299,12 @@ class MachineSearchState(SearchState[Searched]):
         """When it began to explore, and why."""
         return [] if len(self.shown) and not self.never_resets else explored(self.rows, stated=self.never_resets)
 
-    def _caution(self, n: int) -> float:
-        """The part of the initial caution that is left."""
-        now = self.explores(n)
-        return 1.0 if now is None else now.caution
-
-    def _sought(self, plan: MachineSearch, n: int) -> Candidate | None:
+    def _sought(self, plan: MachineSearch, now: Exploring | None, n: int) -> Candidate | None:
         """A policy that seeks unseen states, in every other trial where nothing has ever been a reset."""
-        now = self.explores(n)
         if now is None or not now.seeks:
             return None
         earned = self.rows.reward[:n][self.rows.taken(n)]
-        found = plan.valued(plan.model.scaling(plan.starts), SEEKING * (float(np.ptp(earned)) or 1.0))
+        found = plan.valued(plan.model.scaling(plan.starts[:FEW]), SEEKING * (float(np.ptp(earned)) or 1.0))
         return found[0] if found else None
 
     def model(self, n: int, settings: SearchSettings) -> MachineModel:
@@ -312,9 +312,8 @@ class MachineSearchState(SearchState[Searched]):
         if n not in self.models:
             rng = np.random.default_rng([self.seed, n])
             self.models.clear()
-            caution = (
-                0.0 if self.never_resets else settings.caution * self._caution(n) * (CAUGHT if self.beside else 1.0)
-            )
+            left = 1.0 if (now := self.explores(n)) is None else now.caution
+            caution = 0.0 if self.never_resets else settings.caution * left * (CAUGHT if self.beside else 1.0)
             self.models[n] = fit_machine(
                 self._seen(n),
                 (self.low, self.high),
@@ -323,6 +322,7 @@ class MachineSearchState(SearchState[Searched]):
                 rng=rng,
                 table=self.policy.table if isinstance(self.policy, TanhChoice) else None,
                 known=(self.limits, self.action_limits),
+                dares=left == 0.0,
             )
         return self.models[n]
 
@@ -356,8 +356,9 @@ class MachineSearchState(SearchState[Searched]):
         if (key := (n, here.tobytes(), lam)) not in self.found:
             model, rng = self.model(n, settings), np.random.default_rng([self.seed, n, 1])
             surprising = self._fitted(n)[model.surprised(self._seen(n))] + 1
+            now = self.explores(n)
             plan = MachineSearch(
-                model=model,
+                model=model.drawn(n // TRIAL % settings.draws) if now is not None and now.bold else model,
                 starts=np.concatenate([here, _starts(self.rows, n, settings.starts, surprising, rng)]),
                 lam=lam,
                 planning=settings.planning,
@@ -365,11 +366,12 @@ class MachineSearchState(SearchState[Searched]):
                 rounds=settings.rounds,
                 seed=int(rng.integers(2**32)),
                 visited=self.rows.state[self._fitted(n)] if settings.units else None,
-                free=self._caution(n) == 0.0,
+                free=now is not None and now.bold and not now.caution,
                 shown=self._copy(n),
+                gain=GAIN * self._range(n),
             )
             played = scaled_candidate(self.policy, model.scaling)
-            found = self._sought(plan, n) or plan.best(
+            found = self._sought(plan, now, n) or plan.best(
                 played, living=not self.rows.terminated[n - 1], proven=self.has_proven
             )
             self.found.clear()
