@@ -2,7 +2,9 @@
 
 What counts are the transitions alone, so a resumed run decides the same. Where nothing has ever been a reset, it is
 free to explore from FREE steps without a rise on. After R resets, it is less cautious after PATIENCE (1 + R) steps
-without a reset or a rise: so in n steps, at most about sqrt(2 n / PATIENCE) resets end such a time.
+without a reset or a rise: so in n steps, at most about sqrt(2 n / PATIENCE) resets end such a time. A machine that
+earns as much as in the best of its steps is as little cautious, since these may all be poor, but only tries what earns
+more by the mean of the model, again and again as long as that comes true.
 
 A prize is rare where a few steps earn the same, and all others one and the same. No smooth function fits such rewards:
 what it says elsewhere sums up to more than the prize. So it is expected where the nearest known state won it.
@@ -63,7 +65,7 @@ WITHIN = 0.1  # of that range: a reward that near to the best steps leaves nothi
 SPREAD = 0.1  # of rewards, a part of which a rise is at least
 WIDE = 0.5  # range of rewards seen, without which the best of them may be poor, where nothing has ever been a reset
 FREE = 500  # steps without a rise after which it explores, where nothing has ever been a reset
-PATIENCE = 2000  # the same where resets are known, times one more than there were
+PATIENCE = 1000  # the same where resets are known, times one more than there were
 TRIAL = 250  # steps of a policy that is tried while it explores
 LASTING = 4000  # steps without a rise after which trials are as rare as plans are elsewhere
 BRAVE = 0.3  # part of the caution that is left where resets are known
@@ -76,6 +78,7 @@ class Exploring(NamedTuple):
     caution: float  # part of the initial caution that is left
     seeks: bool  # whether this trial looks for unseen states
     trials: bool  # whether a new plan follows each trial
+    bold: bool  # whether anything is tried that may earn more; else only what earns more by the mean of the model
 
 
 def stalled(reward: Floats) -> tuple[int, int]:
@@ -110,19 +113,21 @@ def exploring(rows: ReplayBuffer, n: int, *, stated: bool = False, given: int = 
     if len(own) < BLOCK:
         return None
     low, high = np.quantile(reward, (0.0, 0.99))
-    content = reward[-BLOCK:].mean() > high - WITHIN * (high - low)  # as much as the best steps that were seen
+    bar = high - WITHIN * (high - low) if high > low else 1.0 - WITHIN
+    content = reward[-BLOCK:].mean() >= bar  # as much as the best steps that were seen, or as can be
     since, longest = stalled(own)
     if len(fell) or len(own) < len(reward):
         since = min(since, n - int(fell[-1]) - 1) if len(fell) else since
         needed = PATIENCE * (1 + len(fell))
-        found = Exploring(since, caution=BRAVE, seeks=False, trials=since < needed + LASTING)
-        return None if content or since < needed else found
+        tries = not content and since < needed + LASTING
+        return None if since < needed else Exploring(since, caution=BRAVE, seeks=False, trials=tries, bold=tries)
     if (won := prizes(reward)).any():
         since = len(reward) - 1 - int(np.flatnonzero(won)[-1])  # won lately: there is nothing to seek
         stated, longest = since >= BLOCK, 0
     in_turn = (n // TRIAL) % 2 == 1 or not np.ptp(reward)  # where all rewards are the same, there is nothing else to do
-    free = (stated or longest >= FREE) and not (content and high - low > WIDE)
-    return Exploring(since, caution=0.0, seeks=in_turn and since < LASTING, trials=since < LASTING) if free else None
+    tries = since < LASTING and not (content and high - low > WIDE)
+    found = Exploring(since, caution=0.0, seeks=in_turn and tries, trials=tries or since < FREE, bold=tries)
+    return found if stated or longest >= FREE else None
 
 
 def trial_is_over(rows: ReplayBuffer, at: int, now: Exploring | None) -> bool:
@@ -138,8 +143,8 @@ def explored(rows: ReplayBuffer, *, stated: bool, given: int = 0) -> list[Decisi
         if n // BLOCK == (n - 1 if k == 1 else ends[k - 2]) // BLOCK:
             continue  # no block is complete that was not before
         now = exploring(rows, n, stated=stated, given=given)
-        if now is not None and not before and now.stalled:
+        if now is not None and not before and now.stalled and now.bold:
             how = "as no state was ever a reset" if not now.caution else "with less caution"
             found.append(Decision(k, f"exploring, {how}: reward has not risen for {now.stalled:,} steps"))
-        before = now is not None
+        before = now is not None and now.bold
     return found

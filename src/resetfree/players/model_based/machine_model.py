@@ -4,9 +4,9 @@ Legend: z = (s - centre) / scale [D]; a in [-1, 1]^A an action on the scale of i
 dynamics; theta [A, D + 1] a policy, a = tanh(theta.(z, 1)); P steps planned ahead; lam the price of a reset.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,6 +68,10 @@ class MachineModel:
         """A, the numbers of an action."""
         return len(self.steps.length) - len(self.low)
 
+    def drawn(self, i: int) -> Self:
+        """The model of one of its draws."""
+        return replace(self, steps=self.steps.only(i), rewards=self.rewards.only(i))
+
     def surprised(self, seen: Experience) -> Bools:
         """[n] whether the steps of these transitions are missed by far: a set point that moved, a blow."""
         z = self.scaling(seen.before)
@@ -124,6 +128,7 @@ def fit_machine(
     rng: np.random.Generator,
     table: Floats | None = None,
     known: tuple[Limits | None, ActionLimits | None] = (None, None),
+    dares: bool = False,
 ) -> MachineModel:
     """The model of all transitions.
 
@@ -131,6 +136,7 @@ def fit_machine(
     draws: B.
     caution: the initial probability of a reset outside of the box, per width.
     table: [K, A] the actions there are; None: all of the box.
+    dares: whether a reward may be expected that was never earned.
     known: beforehand: walls where they are nearer than what falls suggest, and what limits the actions.
 
     Steps and rewards are fitted on their own: what a reward depends on closely (a way to a set point) is often what
@@ -144,7 +150,7 @@ def fit_machine(
     prize, moved = expected_prize(z, won, float(seen.reward.max())), ~won  # what follows a prize may be a new start
     step, reward, x = scaling(seen.after) - z, seen.reward[:, None], np.concatenate([z, seen.action], axis=1)
     step, reward, x = step[moved], reward[moved], x[moved]
-    more = BEYOND * np.ptp(step, axis=0)  # but no reward is expected that was never earned
+    more, hoped = BEYOND * np.ptp(step, axis=0), BEYOND * float(np.ptp(reward)) * dares
     some, reset_states = lived[latest_and_any(len(lived), CLASSIFIED, rng)], scaling(seen.reset_states[-FELL:])
     low, high = lived.min(axis=0), lived.max(axis=0)
     lowest, highest = walls(low, high, reset_states)
@@ -159,7 +165,7 @@ def fit_machine(
         steps=draw_functions(x, step, draws, rng),
         rewards=draw_functions(x, reward, draws, rng, edges=True),
         smallest=np.append(step.min(axis=0) - more, reward.min()),
-        largest=np.append(step.max(axis=0) + more, reward.max()),
+        largest=np.append(step.max(axis=0) + more, reward.max() + hoped),
         reset_classifier=ResetClassifier(
             fit_classifier(some, reset_states).weight, lowest, highest, across_two(lived, reset_states), stated
         ),

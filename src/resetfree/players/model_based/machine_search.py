@@ -16,7 +16,7 @@ from resetfree.core.compiled import on_one_thread
 from resetfree.core.state import require
 from resetfree.game.capabilities import Decision
 from resetfree.game.replay_buffer import vectors
-from resetfree.players.model_based.exploring import Exploring, explored, exploring, trial_is_over
+from resetfree.players.model_based.exploring import TRIAL, Exploring, explored, exploring, trial_is_over
 from resetfree.players.model_based.machine_model import (
     OVERHEAD,
     Experience,
@@ -32,6 +32,7 @@ from resetfree.players.model_based.search_state import (
     SearchSettings,
     SearchState,
     began_and_savable,
+    late_counts,
     rollout_starts,
 )
 from resetfree.players.model_based.value_iteration import (
@@ -50,8 +51,9 @@ Searched: TypeAlias = TanhPolicy | TanhChoice
 FITTED = 4096  # rows that the model is fitted to: half are the latest, half any, lest it forget what is rarely met
 GENTLE = 0.3  # part of the box that first actions come from: a machine that is stable at rest is found at little cost
 LONG = 300  # rows without a reset after which a policy is proven
-GAIN = 0.01  # predicted gain in reward per step for which a proven policy is replaced
-LOSS = 0.05  # reward per step by which another policy may earn less before the proven one is played again
+GAIN = 0.01  # predicted gain in reward per step for which a proven policy is replaced, as a part of their range
+LOSS = 0.05  # the same by which another policy may earn less before the proven one is played again
+SLIGHT = 0.2  # least such range: what differs less is noise
 ERRORS = 2.0  # and standard errors of what it earned: set points are not all equally far
 NOTHING = -1.0  # rate while no policy is proven
 AFRESH = 1.7  # first deviation of actions, before tanh, in a search from the middle of the box
@@ -64,7 +66,6 @@ LEAST_POLISH, MOST_POLISH = 15, 40  # times that the gradient is taken: half as 
 STEEPEST = 1e6  # weights from which on a policy is not searched around: its actions are the ends of the box
 COPIED, FLAT = 1500, 1e-4  # rows whose behaviour is copied, the latest and any; keeps the equations of that solvable
 CAUGHT = 0.1  # part of the caution that is left where a controller acts outside of what was safe
-LATE = 3.0  # how much more the last quarter of a rollout counts
 SEEKING = 0.5  # reward of a step to where nothing was seen, in a search for unseen states, on the scale of rewards seen
 TRUSTED = 0.3  # predicted resets of a policy that has not fallen, up to which the model is trusted
 
@@ -95,6 +96,7 @@ class MachineSearch(NamedTuple):
     visited: Floats | None = None  # [., D] not scaled; None: no value iteration
     free: bool = False  # whether nothing has ever been a reset, and rewards have not risen for long
     shown: tuple[Floats, Floats] | None = None  # [n, D] not scaled, [n, A]: behaviour to improve on
+    least_gain: float = GAIN  # predicted gain in reward per step for which a proven policy is replaced
 
     def best(self, played: Candidate, *, living: bool, proven: bool = False) -> Candidate:
         """The best policy found, which may be the one that is played.
@@ -118,7 +120,7 @@ class MachineSearch(NamedTuple):
         for i, (origin, deviation) in enumerate(origins):
             rounds = max(1, self.rounds // len(origins))
             found += self._evolved(origin, deviation, rounds, turn=i, starts=starts[:FEW], noise=noise[:, :FEW])
-        found += self.valued(starts)
+        found += self.valued(starts[:FEW])
         first = self._best_of(found, starts, noise)
         best = self._polished(first, self._value(first, starts, noise), starts, noise)
         return best if not (living and proven) or self._earns_more(best, played, starts, noise) else played
@@ -173,7 +175,7 @@ class MachineSearch(NamedTuple):
         both = [self._rollout(one, starts, noise) for one in (new, played)]
         reward, reset = ([float(np.mean(part)) for part in parts] for parts in list(zip(*both, strict=True))[:2])
         wrong = max(0.0, reset[1] - reset[0])  # a rollout that ends early loses at most the reward of all steps
-        return (reward[0] - reward[1]) / self.planning > (0.0 if self.free else GAIN) + wrong
+        return (reward[0] - reward[1]) / self.planning > (0.0 if self.free else self.least_gain) + wrong
 
     def _evolved(
         self, origin: Candidate, deviation: float, rounds: int, turn: int, starts: Floats, noise: Floats
@@ -214,17 +216,6 @@ class MachineSearch(NamedTuple):
         return new if float(self._rollout(new, starts, noise).value(self.lam)[0]) > value else policy
 
 
-def late_counts(planning: int) -> Floats:
-    """[P] how much the steps of a rollout count, P in all; those of the last quarter LATE times as much as others.
-
-    >>> late_counts(8).round(2).tolist()
-    [0.67, 0.67, 0.67, 0.67, 0.67, 0.67, 2.0, 2.0]
-    """
-    counts = np.ones(planning)
-    counts[planning - planning // 4 :] = LATE
-    return np.asarray(counts * (planning / counts.sum()))
-
-
 @dataclass
 class MachineSearchState(SearchState[Searched]):
     """The state of a search among continuous actions, with the models and policies that follow from its rows."""
@@ -241,7 +232,7 @@ class MachineSearchState(SearchState[Searched]):
         super().check_loaded()
         require(self.rows.ends_at(self.began), "policy must begin with an episode")
         require(self.given <= self.rows.n, "rows of data must exist")
-        require(self.rate == NOTHING or 0.0 <= self.rate <= 1.0, "rate must be a mean reward")
+        require(np.isfinite(self.rate), "rate must be a mean reward")
 
     @property
     def has_proven(self) -> bool:
@@ -278,7 +269,7 @@ class MachineSearchState(SearchState[Searched]):
         rate, is_long = rows.mean_reward(self.began), rows.n - self.began >= LONG
         if not reset and is_long and rate > self.rate:
             self.proven, self.rate = self.policy, rate
-        elif reset or (is_long and rate < self.rate - LOSS - self._doubt()):
+        elif reset or (is_long and rate < self.rate - LOSS * self._range(rows.n) - self._doubt()):
             if self.rate != NOTHING and not has_proven:
                 self.play(self.proven)
                 self.at, self.stale = rows.n, False
@@ -297,6 +288,10 @@ class MachineSearchState(SearchState[Searched]):
         means = earned[: n * self.horizon].reshape(n, -1).mean(axis=1) if n > 1 else np.zeros(2)
         return float(ERRORS * means.std(ddof=1) / np.sqrt(len(means)))
 
+    def _range(self, n: int) -> float:
+        """Of the rewards of the first n rows, as far as gains and losses are measured by it."""
+        return float(np.clip(np.ptp(self.rows.reward[:n][self.rows.taken(n)]), SLIGHT, 1.0))
+
     def explores(self, n: int) -> Exploring | None:
         """What is explored for with the first n rows; nothing beside a controller, whose not falling proves little."""
         if len(self.shown) and not self.never_resets:
@@ -309,18 +304,12 @@ class MachineSearchState(SearchState[Searched]):
             return []
         return explored(self.rows, stated=self.never_resets, given=self.given)
 
-    def _caution(self, n: int) -> float:
-        """The part of the initial caution that is left."""
-        now = self.explores(n)
-        return 1.0 if now is None else now.caution
-
-    def _sought(self, plan: MachineSearch, n: int) -> Candidate | None:
+    def _sought(self, plan: MachineSearch, now: Exploring | None, n: int) -> Candidate | None:
         """A policy that seeks unseen states, in every other trial where nothing has ever been a reset."""
-        now = self.explores(n)
         if now is None or not now.seeks:
             return None
         earned = self.rows.reward[:n][self.rows.taken(n)]
-        found = plan.valued(plan.model.scaling(plan.starts), SEEKING * (float(np.ptp(earned)) or 1.0))
+        found = plan.valued(plan.model.scaling(plan.starts[:FEW]), SEEKING * (float(np.ptp(earned)) or 1.0))
         return found[0] if found else None
 
     def model(self, n: int, settings: SearchSettings) -> MachineModel:
@@ -328,9 +317,8 @@ class MachineSearchState(SearchState[Searched]):
         if n not in self.models:
             rng = np.random.default_rng([self.seed, n])
             self.models.clear()
-            caution = (
-                0.0 if self.never_resets else settings.caution * self._caution(n) * (CAUGHT if self.beside else 1.0)
-            )
+            left = 1.0 if (now := self.explores(n)) is None else now.caution
+            caution = 0.0 if self.never_resets else settings.caution * left * (CAUGHT if self.beside else 1.0)
             self.models[n] = fit_machine(
                 self._seen(n),
                 (self.low, self.high),
@@ -339,6 +327,7 @@ class MachineSearchState(SearchState[Searched]):
                 rng=rng,
                 table=self.policy.table if isinstance(self.policy, TanhChoice) else None,
                 known=(self.limits, self.action_limits),
+                dares=left == 0.0,
             )
         return self.models[n]
 
@@ -373,21 +362,27 @@ class MachineSearchState(SearchState[Searched]):
         """The policy of largest value in the model of the first n rows, of an agent in s1."""
         here = vectors(np.asarray([s1]))
         if (key := (n, here.tobytes(), lam)) not in self.found:
-            model, plan = self.model(n, settings), self._task(n, here, lam, settings)
+            model, now = self.model(n, settings), self.explores(n)
+            plan = self._task(n, here, lam, settings, now)
             played = scaled_candidate(self.policy, model.scaling)
-            found = self._sought(plan, n) or plan.best(
+            found = self._sought(plan, now, n) or plan.best(
                 played, living=n > self.given and not self.rows.terminated[n - 1], proven=self.has_proven
             )
             self.found.clear()
             self.found[key] = self.policy if found is played else unscaled_policy(*found, model.scaling, self.policy)
         return self.found[key]
 
-    def _task(self, n: int, here: Floats, lam: float, settings: SearchSettings) -> MachineSearch:
-        """A search in the model of the first n rows, from states `here` [., D] and from visited ones."""
+    def _task(
+        self, n: int, here: Floats, lam: float, settings: SearchSettings, now: Exploring | None = None
+    ) -> MachineSearch:
+        """A search in the model of the first n rows, from states `here` [., D] and from visited ones.
+
+        now: how it explores; a bold search plans in one draw of the model.
+        """
         model, rng = self.model(n, settings), np.random.default_rng([self.seed, n, 1])
         surprising = self._fitted(n)[model.surprised(self._seen(n))] + 1
         return MachineSearch(
-            model=model,
+            model=model.drawn(n // TRIAL % settings.draws) if now is not None and now.bold else model,
             starts=np.concatenate([here, rollout_starts(self.rows, n, settings.starts, surprising, rng)]),
             lam=lam,
             planning=settings.planning,
@@ -395,8 +390,9 @@ class MachineSearchState(SearchState[Searched]):
             rounds=settings.rounds,
             seed=int(rng.integers(2**32)),
             visited=self.rows.state[self._fitted(n)] if settings.units else None,
-            free=self._caution(n) == 0.0,
+            free=now is not None and now.bold and not now.caution,
             shown=self._copy(n),
+            least_gain=GAIN * self._range(n),
         )
 
     @on_one_thread

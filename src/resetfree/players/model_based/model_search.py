@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 
 from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput, NotCertifiable
-from resetfree.core.settings import Count, NonNegative, Positive, PositiveInt, Range
+from resetfree.core.settings import Count, Positive, PositiveInt, Range
 from resetfree.core.state import saved_name
 from resetfree.game.capabilities import Decision, Partner, Suited
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
 from resetfree.game.replay_buffer import check_pooling, empty_buffer
 from resetfree.players import check_room
 from resetfree.players.model_based.machine_search import GENTLE, NOTHING, MachineSearchState
-from resetfree.players.model_based.search_state import SearchState
+from resetfree.players.model_based.search_state import SearchSettings, SearchState
 from resetfree.players.model_based.smooth_regression import CENTRES
-from resetfree.players.requirements import CHARGE, for_machines
+from resetfree.players.requirements import CHARGE, SENSORS, for_machines
 from resetfree.problems.action_spaces import Box, Choices
 from resetfree.problems.contract import ChoicePolicy, Episode, Problem, State
 from resetfree.problems.formula import Formula, TanhChoice, TanhPolicy, no_choice, no_policy
@@ -54,11 +54,10 @@ class LinearScores(ChoicePolicy):
 
 
 FAINT = 1e-6  # largest weight of such a policy
-SEARCHABLE = 16  # numbers in a state up to which `auto` has a policy searched for, where actions are choices
 
 
 @dataclass(frozen=True)
-class ModelSearch(PrimalPlayer[SearchState[Any]]):
+class ModelSearch(SearchSettings, PrimalPlayer[SearchState[Any]]):
     """The best response to lam in a model that is fitted to all transitions, whatever the actions are.
 
     The model is a set of Gaussian processes whose scales are learned, those of the reward apart from those of the
@@ -105,18 +104,11 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
     prediction: ClassVar[Prediction] = "high"
     vectors_only: ClassVar[bool] = True
     action_spaces: ClassVar[tuple[type, ...]] = (Choices, Box)
-    planning: PositiveInt = 200
-    caution: NonNegative = 1.0
     waves: Count = 30
     bandwidth: Positive = 3.0
     reg: Positive = 1e-2
     growth: Annotated[float, Range(above=1)] = 1.3
-    population: Annotated[int, Range(4)] = 48
-    rounds: PositiveInt = 8
-    starts: Count = 8
     least: PositiveInt = 10
-    draws: PositiveInt = 4
-    units: bool = True
 
     def init(self, problem: Problem, episodes: int, seed: int) -> SearchState[Any]:
         """No data yet; refuses problems whose states are not vectors, and layered ones."""
@@ -248,7 +240,7 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
     @classmethod
     def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
         """Machines, and short vectors whose dynamics do not change with the step: the fit is good after few resets."""
-        is_long = problem.low is None or len(problem.low) > SEARCHABLE
+        is_long = problem.low is None or len(problem.low) > SENSORS
         return None if problem.actions.n is not None and (is_long or not problem.stationary) else cls.named(problem)
 
     @classmethod

@@ -5,12 +5,13 @@ Legend: n rows, the first of the replay buffer; lam the price of a reset.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Annotated, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.arrays import Floats
+from resetfree.core.settings import Count, NonNegative, PositiveInt, Range
 from resetfree.core.state import require
 from resetfree.game.capabilities import Decision
 from resetfree.game.replay_buffer import ReplayBuffer
@@ -19,40 +20,22 @@ from resetfree.problems.contract import Policy, State
 from resetfree.problems.limits import ActionLimits, Limits
 
 BEGAN = 4  # latest starts after a reset from which rollouts start
+LATE = 3.0  # how much more the last quarter of a rollout counts
 SAVABLE = 20  # steps before a reset from which no policy may recover: no rollout starts there
 Searched = TypeVar("Searched", bound=Policy)
 
 
-class SearchSettings(Protocol):
-    """The settings of the search, see `ModelSearch`."""
+@dataclass(frozen=True)
+class SearchSettings:
+    """Settings of the search, which `ModelSearch` explains."""
 
-    @property
-    def planning(self) -> int:
-        """P, the steps of a rollout."""
-
-    @property
-    def caution(self) -> float:
-        """The probability of a reset outside the box of all visited states, per width."""
-
-    @property
-    def population(self) -> int:
-        """Candidate policies in a generation of the search."""
-
-    @property
-    def rounds(self) -> int:
-        """Generations of the search."""
-
-    @property
-    def starts(self) -> int:
-        """Visited states from which model rollouts start."""
-
-    @property
-    def draws(self) -> int:
-        """Posterior samples of the dynamics."""
-
-    @property
-    def units(self) -> bool:
-        """Whether a policy may have hidden units."""
+    planning: PositiveInt = 200
+    caution: NonNegative = 1.0
+    population: Annotated[int, Range(4)] = 48
+    rounds: PositiveInt = 8
+    starts: Count = 8
+    draws: PositiveInt = 4
+    units: bool = True
 
 
 @dataclass
@@ -180,3 +163,14 @@ def rollout_starts(
     if len(after := np.intersect1d(surprising, savable)):
         visited[::2] = np.resize(rng.permutation(after), len(visited[::2]))
     return np.asarray(rows.state[np.concatenate([began, visited]).astype(int)])
+
+
+def late_counts(planning: int) -> Floats:
+    """[P] how much the steps of a rollout count, P in all; those of the last quarter LATE times as much as others.
+
+    >>> late_counts(8).round(2).tolist()
+    [0.67, 0.67, 0.67, 0.67, 0.67, 0.67, 2.0, 2.0]
+    """
+    counts = np.ones(planning)
+    counts[planning - planning // 4 :] = LATE
+    return np.asarray(counts * (planning / counts.sum()))

@@ -17,7 +17,7 @@ Legend: n examples, d inputs, k = d + 1, O outputs, m radial functions, F = k + 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
@@ -32,6 +32,7 @@ from resetfree.core.arrays import Bools, Floats
 ROWS = 160  # examples that the scales are fitted to
 CENTRES = 160  # radial functions at most
 STEPS = 40  # of the search for the scales
+AGAIN = 10  # the same, where it begins near them
 LENGTH = 1.5  # log length that is expected, in units of an input's deviation
 USUAL = (0.0, -1.0, -3.0)  # log deviations of the smooth part, a linear weight and noise that the search starts from
 LEAST_NOISE = 1e-6  # of an output's variance: keeps the equations solvable
@@ -75,6 +76,10 @@ class Draws:
     @cached_property
     def _around(self) -> Floats:
         return _around(self.centre)
+
+    def only(self, i: int) -> Draws:
+        """One of them."""
+        return replace(self, weight=self.weight[i : i + 1])
 
     def basis(self, x: Floats) -> Basis:
         """At x [n, d]; in place where it can be: model rollouts spend their time here."""
@@ -156,7 +161,7 @@ def draw_functions(x: Floats, y: Floats, draws: int, rng: np.random.Generator, *
         left = fit.left_open()
         agree = left < JUMP * max(float(np.median(left)), LEAST_GAP)
         if not agree.all():
-            fit = _fit(x[agree], y[agree], rng, edges=edges)
+            fit = _fit(x[agree], y[agree], rng, edges=edges, near=fit.scales)
     for _ in range(RENEWALS):
         fit = fit.renewed()
     return fit.draw(draws, rng)
@@ -218,10 +223,11 @@ class _Fit(NamedTuple):
         return Draws(self.scales.length, self.centre, weight, noise, self.edges)
 
 
-def _fit(x: Floats, y: Floats, rng: np.random.Generator, *, edges: bool) -> _Fit:
+def _fit(x: Floats, y: Floats, rng: np.random.Generator, *, edges: bool, near: Scales | None = None) -> _Fit:
+    """near: scales of nearly the same examples, where the search for those of these begins."""
     mean, deviation = y.mean(axis=0), np.maximum(y.std(axis=0), TINY)
     unit, some = (y - mean) / deviation, scattered(x, ROWS, rng)
-    scales = _scales_of_moving(x[some], unit[some], _moving(unit), edges=edges)
+    scales = _scales_of_moving(x[some], unit[some], _moving(unit), edges=edges, near=near)
     scaled = x / scales.length
     centre = scaled[scattered(scaled, CENTRES, rng)]
     covariance = np.empty((len(centre), len(centre)))
@@ -242,9 +248,10 @@ def _moving(unit: Floats) -> Bools:
     return np.asarray(moving | ~moving.any())
 
 
-def _scales_of_moving(x: Floats, y: Floats, moving: Bools, *, edges: bool) -> Scales:
+def _scales_of_moving(x: Floats, y: Floats, moving: Bools, *, edges: bool, near: Scales | None) -> Scales:
     """The scales of largest likelihood for the outputs that move; usual ones for those that rest."""
-    found = fit_scales(x, y[:, moving], edges=edges)
+    near = near and Scales(near.length, *(one[moving] for one in near[1:]))
+    found = fit_scales(x, y[:, moving], edges=edges, near=near)
     scales = np.repeat(np.exp(2.0 * np.array(USUAL))[:, None], len(moving), axis=1)
     scales[:, moving] = found[1:]
     return Scales(found.length, *scales)
@@ -265,10 +272,15 @@ def scattered(x: Floats, most: int, rng: np.random.Generator) -> NDArray[np.int6
     return np.array(rows)
 
 
-def fit_scales(x: Floats, y: Floats, *, edges: bool = False) -> Scales:
-    """The scales of largest likelihood for x [n, d], y [n, O] of variance about 1, a little drawn to what is usual."""
+def fit_scales(x: Floats, y: Floats, *, edges: bool = False, near: Scales | None = None) -> Scales:
+    """The scales of largest likelihood for x [n, d], y [n, O] of variance about 1, a little drawn to what is usual.
+
+    near: scales that the search begins with; else it begins with what is usual.
+    """
     (n, d), n_outputs = x.shape, y.shape[1]
     first = np.concatenate([np.full(d, LENGTH), np.repeat(USUAL, n_outputs)])
+    if near is not None:
+        first = np.log(np.concatenate([near.length, *(np.sqrt(one) for one in near[1:])]))
     kinds = ["length"] * d + ["smooth"] * n_outputs + ["linear"] * n_outputs + ["noise"] * n_outputs
     squared = np.stack([(column[:, None] - column) ** 2 for column in x.T])
     found = minimize(
@@ -278,7 +290,7 @@ def fit_scales(x: Floats, y: Floats, *, edges: bool = False) -> Scales:
         jac=True,
         method="L-BFGS-B",
         bounds=[BOUNDS[kind] for kind in kinds],
-        options={"maxiter": STEPS},
+        options={"maxiter": STEPS if near is None else AGAIN},
     )
     return _scales(found.x, d, n_outputs)
 

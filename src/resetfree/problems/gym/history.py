@@ -30,8 +30,8 @@ TRIED = 4  # observations in the state that is compared
 AHEAD = 3  # steps that are predicted
 LOOKS = (100, 200, 300, 600)  # steps after which it is looked at; the last are the most that are looked at
 LEAST = 60  # steps that can be compared, below which nothing is said
-LESS = 0.75  # of the error of a single observation: then a history is advised
-NOTABLE = 0.15  # of the deviation of changes: a smaller error of a single observation hides nothing that matters
+LESS = 0.6  # of the error of a single observation: then a history is advised
+NOTABLE = 0.25  # of the deviation of changes: a smaller error of a single observation hides nothing that matters
 RIDGE = 1e-3  # of the largest kernel value
 
 
