@@ -125,15 +125,15 @@ def test_a_worse_policy_never_does() -> None:
 def outcome(learned: Floats, controller: Floats, seed: int) -> tuple[Verdict, int]:
     """The first verdict about values of episodes, and after how many."""
     trial = Comparison(seed)
+    start = np.zeros(1)
     for value in controller[:20]:
-        trial.see(float(value))
+        trial.see(start, float(value), controller=True)
     trial.toss(0)
     for k in range(20, len(learned)):
         is_learned = trial.trying
         value = float((learned if is_learned else controller)[k])
-        found = trial.add(value, k)
-        if not is_learned:
-            trial.see(value)
+        found = trial.add(start, value, k)
+        trial.see(start, value, controller=not is_learned)
         if found in (Verdict.BETTER, Verdict.WORSE):
             return found, k
     return Verdict.OPEN, len(learned)
@@ -257,9 +257,17 @@ def test_a_run_goes_on_only_with_its_controller(tmp_path: Path) -> None:
 
 def test_a_file_alone_says_that_the_controller_acts(tmp_path: Path) -> None:
     file = tmp_path / "grid.rfrun"
-    rf.learn("grid-v0", controller=lambda state: 0, explore=0, episodes=12, path=file)
-    with pytest.raises(rf.RunError, match="The controller acts in this run"):
-        _ = rf.load(file).policy
+    run = rf.learn("grid-v0", controller=lambda state: 0, explore=0, episodes=12, path=file)
+    for one in (run, rf.load(file)):
+        with pytest.raises(rf.RunError, match="The controller acts in this run"):
+            _ = one.policy
+
+
+def test_the_policy_of_a_run_is_the_learned_one_once_it_is_in_charge() -> None:
+    run = learn(0.7, 200)
+    assert run.learned is not None
+    assert run.learned.state.trial.in_charge
+    assert run.policy.predict(np.array([5.0]))[0] == pytest.approx(0.7)  # also where the controller would act
 
 
 @pytest.mark.parametrize(

@@ -44,12 +44,12 @@ def learn(**options: Any) -> rf.Run:
     return rf.learn(road, "model-search", settings={"primal": SEARCH}, **{"episodes": 6, **options})
 
 
-def test_it_begins_with_what_was_shown_and_not_with_mere_data() -> None:
-    """The same episodes as data are learned from, but a small search finds no policy that is as good."""
-    shown, known = learn(demonstrations=demonstrated(4)), learn(data=demonstrated(4))
-    earned = [float(run.columns["reward"].sum() / run.columns["steps"].sum()) for run in (shown, known)]
-    assert earned[0] > 0.65
-    assert earned[1] < earned[0] - 0.05
+def test_it_begins_with_what_was_shown_or_logged_without_a_reset() -> None:
+    """The search is too small to find a policy that is as good by itself: from nothing it earns less."""
+    runs = (learn(demonstrations=demonstrated(4)), learn(data=demonstrated(4)), learn())
+    shown, logged, nothing = (float(run.columns["reward"].sum() / run.columns["steps"].sum()) for run in runs)
+    assert min(shown, logged) > 0.65
+    assert nothing < min(shown, logged) - 0.05
 
 
 def test_a_demonstration_that_ended_in_a_reset_is_not_followed() -> None:

@@ -259,6 +259,9 @@ class Follows(Protocol):
     def act_beside(self, state: Any) -> Any:
         """A controller acts wherever its policies leave the states that were safe; may change `state`."""
 
+    def gain(self, state: Any) -> float:
+        """What a step of its last plan is predicted to earn, less resets, more than what it was shown; 0: unknown."""
+
     def follow(self, state: Any, episode: Episode) -> Any:
         """Learn from an episode, and take what was done in it as a policy to improve on; may change `state`."""
 

@@ -15,7 +15,7 @@ from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput, RunError, imported, one_line
 from resetfree.core.settings import Count, check
 from resetfree.core.state import require
-from resetfree.game.capabilities import Decides, Decision, Follows, LearnsFromEpisodes
+from resetfree.game.capabilities import Decides, Decision, Exploits, Follows, LearnsFromEpisodes
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.safe_region import SafeStates, within_region
 from resetfree.players.takeover import ERROR, Comparison, Verdict
@@ -29,8 +29,13 @@ FIRST = 10  # episodes of the controller before the first trial
 FIRST_STEPS = 500  # and at least so many steps
 DANGER = 0.2  # predicted probability of a reset from which the controller acts
 PAUSE = 5  # episodes of the controller then
+WORTHWHILE = 0.005  # predicted gain in reward per step from which a policy is tried
 LATER = 2.0  # factor of the episodes after which a policy that was worse is tried again
 Function = Callable[[Any], Any]
+NOT_IN_CHARGE = (
+    "The controller acts in this run: there is no learned policy that was shown to be better. Use the controller, or "
+    "learn longer."
+)
 EXPECTED = "The 'controller' of learn must be a function of the observation, or module:function."
 
 
@@ -149,7 +154,8 @@ class Controlled(PrimalPlayer[ControlledState]):
         state = self.inner.init(problem, episodes, seed)
         state = self.inner.act_beside(state) if isinstance(self.inner, Follows) else state
         first = max(FIRST, -(-FIRST_STEPS // problem.horizon))
-        trial, safe = Comparison(seed), SafeStates.none(problem)
+        size = 1 if problem.low is None or problem.n_states is not None else len(problem.low)
+        trial, safe = Comparison(seed, size), SafeStates.none(problem)
         trial.toss(0)
         return ControlledState(state, problem, self._table(problem), safe, trial, rest=first)
 
@@ -164,25 +170,36 @@ class Controlled(PrimalPlayer[ControlledState]):
         return ControllerTable(rows)
 
     def plan(self, state: ControlledState, s1: State, lam: float) -> Plan:
-        """The learner's plan where it is its turn and predicts little danger; else the controller."""
+        """The learner's plan where it is its turn and predicts little danger and a gain; else the controller."""
         if self._is_due(state):
             found = self.inner.plan(state.inner, s1, lam)
-            if not found.v_c > DANGER:
+            if not found.v_c > DANGER and not self._is_pointless(state):
                 return found._replace(policy=self._guarded(state, found.policy), upper=float("nan"))
         episodes, rewards, resets = state.totals[0].tolist()
         n = max(episodes, 1.0)
         return Plan(self._controller(state), rewards / n, resets / n)
 
+    def greedy(self, state: ControlledState, lam: float) -> Any:
+        """The learned policy, for use elsewhere; raises RunError where it was not shown to be better."""
+        if not state.trial.in_charge or state.charged >= self.explore:
+            raise RunError(NOT_IN_CHARGE)
+        if isinstance(self.inner, Exploits):
+            return self.inner.greedy(state.inner, lam)
+        starts, counted = state.trial.starts, state.problem.n_states is not None
+        last = starts[-1] if len(starts) else np.zeros(1) if counted else state.safe.mean
+        return self.inner.plan(state.inner, int(last[0]) if counted else last, lam).policy
+
     def _is_due(self, state: ControlledState) -> bool:
         """Whether the learned policy may act now."""
         return state.trial.trying and state.k >= state.rest and state.charged < self.explore
 
+    def _is_pointless(self, state: ControlledState) -> bool:
+        """Whether the learner predicts for its last plan that it is no better than the controller."""
+        return isinstance(self.inner, Follows) and 0.0 != self.inner.gain(state.inner) < WORTHWHILE
+
     def _controller(self, state: ControlledState) -> Policy:
         if self.function is None:
-            raise RunError(
-                "The controller acts in this run, and a run file holds no code: there is no learned policy that was "
-                "shown to be better. Use the controller, or learn longer."
-            )
+            raise RunError(NOT_IN_CHARGE)
         return ControllerPolicy(self.function, state.problem) if state.table is None else state.table
 
     def _guarded(self, state: ControlledState, learned: Any) -> Policy:
@@ -198,6 +215,8 @@ class Controlled(PrimalPlayer[ControlledState]):
         """Learn from the episode, whoever acted; then decide who acts next."""
         policy, episode, due = round.plan.policy, round.episode, self._is_due(state)
         is_learned = isinstance(policy, GuardedPolicy | GuardedTable)
+        if due and isinstance(self.inner, Follows):
+            state.trial.gain = self.inner.gain(state.inner)
         if is_learned and all(within_region(policy.region, s) for s in episode.states[: len(episode.actions)]):
             own = round._replace(plan=round.plan._replace(policy=policy.learned))
             state.inner = self.inner.update(state.inner, own)
@@ -212,13 +231,13 @@ class Controlled(PrimalPlayer[ControlledState]):
         state.after_learned = is_learned and not episode.reset
         value = (episode.total_reward - round.lam * episode.reset) / state.problem.horizon
         value = min(max(value, 0.0), 1.0)
+        start = np.asarray(episode.states[0], dtype=np.float64).reshape(-1)
         if is_charged:
             self._charge(state)
-        elif is_learned or due or (state.k > state.rest and not state.trial.trying):
-            self._weigh(state, state.trial.add(value, state.k))
-        if not is_learned and not episode.reset:
-            state.trial.see(value)
-        if due and not is_learned:  # danger was predicted
+        elif state.charged < self.explore and (is_learned or due or (state.k > state.rest and not state.trial.trying)):
+            self._weigh(state, state.trial.add(start, value, state.k))
+        state.trial.see(start, value, controller=not (is_learned or episode.reset))
+        if due and not is_learned:  # danger was predicted, or no gain
             state.rest = max(state.rest, state.k + PAUSE)
         return state
 

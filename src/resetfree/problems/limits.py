@@ -46,9 +46,11 @@ class Limits:
     margin: Floats  # [D], 0 for none
 
     @classmethod
-    def read(cls, given: Any, names: Sequence[str], problem: str, margin: Any = None) -> Limits:
-        """The limits of an argument; raises InvalidInput."""
-        what = f"The 'limits' of '{problem}' must {MUST}."
+    def read(
+        cls, given: Any, names: Sequence[str], problem: str, margin: Any = None, must: str | None = None
+    ) -> Limits:
+        """The limits of an argument; raises InvalidInput, which says what they must be."""
+        what = f"The 'limits' of '{problem}' must {MUST}." if must is None else must
         ends = np.array([[-inf] * len(names), [inf] * len(names)])
         if isinstance(given, str) and "=" not in given and ":" in given:
             given = imported(given, what)
@@ -114,12 +116,15 @@ class Limits:
         """Whether a function is true of a state; raises InvalidInput where it fails."""
         for name, function in self.functions.items():
             try:
-                if bool(function(state)):
-                    return True
+                found = function(state)
+                if np.ndim(found) or np.asarray(found).dtype.kind not in "biuf":  # None: it forgot its return
+                    raise TypeError(f"it must return True or False, not {shown(found)}")
             except Exception as error:  # the user's code
                 raise InvalidInput(
                     f"The limit '{name}' raised {one_line(error)} for the state {shown(state)}."
                 ) from error
+            if found:
+                return True
         return False
 
     def any_crossed(self, states: Floats) -> Bools:
@@ -205,9 +210,9 @@ class ActionLimits:
         (low, high), rate = actions.ends, np.full(actions.size, inf)
         low, high = low.copy(), high.copy()
         if limits is not None:
-            found = Limits.read(limits, names, f"the actions of {problem}")
+            found = Limits.read(limits, names, problem, must=f"{what}, as in {{0: (None, 0.8)}}.")
             low, high = np.maximum(low, found.low), np.minimum(high, found.high)
-            if not (low < high).all():
+            if found.functions or not (low < high).all():
                 raise InvalidInput(f"{what}, within {actions}. Got {shown(limits)} instead.")
         pairs = dict.fromkeys(range(actions.size), rates) if isinstance(rates, int | float) else rates or {}
         expect(isinstance(pairs, Mapping), f"'action_rates' of '{problem}'", "be {action: change}", rates)
@@ -244,7 +249,7 @@ def _place(name: Any, names: Sequence[str], what: str) -> int:
     number = int(name) if isinstance(name, str) and name.isdecimal() else name
     if isinstance(number, int | np.integer) and not isinstance(number, bool) and 0 <= number < len(names):
         return int(number)
-    raise InvalidInput(f"{what} Got {shown(name)} instead; the sensors here are {', '.join(names)}.")
+    raise InvalidInput(f"{what} Got {shown(name)} instead; there are {', '.join(names)}.")
 
 
 def _positive(given: Any, must: str) -> float:
@@ -260,7 +265,10 @@ def _positive(given: Any, must: str) -> float:
 
 def _margins(given: Any, names: Sequence[str], problem: str, limited: Any) -> Floats:
     """[D] the margins: one number for all sensors that have limits, or by sensor."""
-    what = f"The 'margin' of '{problem}' must be a positive number, or one for each sensor with a limit."
+    what = (
+        f"The 'margin' of '{problem}' must be a positive number, or one for each sensor with a limit: the limit of a "
+        "function has none."
+    )
     found = np.zeros(len(names))
     try:
         if isinstance(given, Mapping):

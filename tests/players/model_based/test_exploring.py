@@ -4,7 +4,7 @@ import numpy as np
 
 from resetfree.core.arrays import Floats
 from resetfree.game.replay_buffer import ReplayBuffer
-from resetfree.players.model_based.exploring import FREE, PATIENCE, TRIAL, explored, exploring, trial_is_over
+from resetfree.players.model_based.exploring import BRAVE, FREE, PATIENCE, TRIAL, explored, exploring, trial_is_over
 
 
 def rows(reward: Floats, fell: tuple[int, ...] = (), length: int = 100) -> ReplayBuffer:
@@ -33,6 +33,17 @@ def test_it_explores_where_the_reward_has_not_risen() -> None:
     assert at(2 * FREE)
     content = rows(np.append(np.linspace(0.0, 0.97, 100), np.full(3 * FREE - 100, 0.97)))  # as in its best steps
     assert exploring(content, content.n) == (2 * FREE, 0.0, False, False, False)
+
+
+def test_a_log_without_a_reset_is_no_reason_to_explore() -> None:
+    kept = rows(np.tile([0.2, 1.0], 1500))
+    assert exploring(kept, kept.n) is not None
+    assert exploring(kept, kept.n, given=kept.n) is None
+    later, stated = exploring(kept, kept.n, given=kept.n // 10), exploring(kept, kept.n, given=kept.n, stated=True)
+    assert later is not None
+    assert later.caution == BRAVE
+    assert stated is not None
+    assert stated.caution == 0.0
 
 
 def test_it_explores_the_later_the_more_resets_there_were() -> None:

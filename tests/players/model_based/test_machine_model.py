@@ -16,8 +16,9 @@ from resetfree.players.model_based.machine_model import (
     learned_caution,
     rollout,
 )
-from resetfree.players.model_based.machine_search import SAVABLE, Candidate, MachineSearch, _starts
+from resetfree.players.model_based.machine_search import Candidate, MachineSearch
 from resetfree.players.model_based.reset_classifier import ResetClassifier, fit_classifier, walls
+from resetfree.players.model_based.search_state import SAVABLE, rollout_starts
 from resetfree.players.model_based.smooth_regression import Draws, draw_functions
 
 Floats = NDArray[np.float64]
@@ -236,7 +237,7 @@ def rows_of(lives: list[int]) -> ReplayBuffer:
 def test_nothing_is_imagined_from_states_shortly_before_a_fall() -> None:
     lives = [30, 25, 10, 40]
     rows = rows_of(lives)
-    starts = _starts(rows, rows.n, 500, NO_ROWS, np.random.default_rng(0)).ravel().astype(int).tolist()
+    starts = rollout_starts(rows, rows.n, 500, NO_ROWS, np.random.default_rng(0)).ravel().astype(int).tolist()
     began = [0, 30, 55, 65]
     assert starts[:4] == began
     allowed = set(range(30 - SAVABLE - 1)) | set(range(30, 55 - SAVABLE - 1)) | set(range(65, 105))
@@ -245,13 +246,13 @@ def test_nothing_is_imagined_from_states_shortly_before_a_fall() -> None:
 
 def test_a_machine_that_has_only_fallen_is_imagined_from_where_it_began() -> None:
     rows = rows_of([5, 5, 5, 0])
-    assert _starts(rows, rows.n, 8, NO_ROWS, np.random.default_rng(0)).ravel().tolist() == [0.0, 5.0, 10.0]
+    assert rollout_starts(rows, rows.n, 8, NO_ROWS, np.random.default_rng(0)).ravel().tolist() == [0.0, 5.0, 10.0]
 
 
 def test_half_of_what_is_imagined_from_follows_a_surprise() -> None:
     """But for surprises shortly before a fall."""
     rows, surprising = rows_of([30, 40]), np.array([25, 45, 60])
-    starts = _starts(rows, rows.n, 12, surprising, np.random.default_rng(0)).ravel().astype(int)[2:]
+    starts = rollout_starts(rows, rows.n, 12, surprising, np.random.default_rng(0)).ravel().astype(int)[2:]
     assert sorted(starts[::2]) == [45, 45, 45, 60, 60, 60]
     assert len(set(starts[1::2]) - set(surprising)) > 2
 

@@ -26,10 +26,10 @@ from resetfree.players.model_based.machine_search import (
     LONGER,
     Candidate,
     MachineSearch,
-    late_counts,
     unscaled_policy,
 )
 from resetfree.players.model_based.reset_classifier import ResetClassifier
+from resetfree.players.model_based.search_state import late_counts
 from resetfree.players.model_based.smooth_regression import Draws
 from resetfree.problems.features.scaling import Scaling
 from resetfree.problems.formula import TanhPolicy, no_policy

@@ -176,7 +176,7 @@ def test_a_margin_costs_reward_before_a_limit() -> None:
 @pytest.mark.parametrize(
     ("limits", "margin", "sentence"),
     [
-        ({"cold": (None, 1)}, None, "'cold' instead; the sensors here are heat, clock"),
+        ({"cold": (None, 1)}, None, "'cold' instead; there are heat, clock"),
         ({"heat": (2, 1)}, None, "no interval"),
         ({"heat": 3}, None, "Got 3 for 'heat'"),
         ("heat=3", None, "Got 'heat=3'"),
@@ -185,6 +185,8 @@ def test_a_margin_costs_reward_before_a_limit() -> None:
         ({"heat": (None, 1)}, -1.0, "positive number"),
         (None, 1.0, "needs 'limits'"),
         ({"hot": lambda s: s[7]}, None, "The limit 'hot' raised IndexError"),
+        ({"hot": lambda s: None}, None, "The limit 'hot' raised TypeError: it must return True or False, not None"),
+        (lambda s: s[0] > 1, 2.0, "the limit of a function has none"),
     ],
 )
 def test_bad_limits_get_one_sentence(limits: Any, margin: Any, sentence: str) -> None:
@@ -195,11 +197,13 @@ def test_bad_limits_get_one_sentence(limits: Any, margin: Any, sentence: str) ->
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"rate_limits": {"cold": 1.0}}, "the sensors here are heat, clock"),
+        ({"rate_limits": {"cold": 1.0}}, "there are heat, clock"),
         ({"rate_limits": {"heat": 0}}, "Got 0 for 'heat'"),
         ({"rate_limits": 3}, "must be {sensor: the most"),
-        ({"action_limits": {1: (0, 1)}}, "sensors here are action_0"),
+        ({"action_limits": {1: (0, 1)}}, "there are action_0"),
         ({"action_limits": {0: (2, 3)}}, "within 1 number"),
+        ({"action_limits": {0: (2, 1)}}, "The 'action_limits' of"),
+        ({"action_limits": lambda action: False}, "within 1 number"),
         ({"action_rates": {0: -1}}, "Got -1 for 0"),
         ({"action_rates": 0.1, "choices": True}, "continuous actions"),
     ],

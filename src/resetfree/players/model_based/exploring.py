@@ -100,21 +100,24 @@ def stalled(reward: Floats) -> tuple[int, int]:
     return now, max(now, longest * BLOCK)
 
 
-def exploring(rows: ReplayBuffer, n: int, *, stated: bool = False) -> Exploring | None:
+def exploring(rows: ReplayBuffer, n: int, *, stated: bool = False, given: int = 0) -> Exploring | None:
     """How to explore with the first n rows; None: not at all.
 
     stated: whether it is known that nothing can be a reset.
+    given: rows that are data: a log without a reset shows how careful its controller was, and not that there is none;
+      what begins with it is as careful, so that resets are taken for known.
     """
     taken = rows.taken(n)
     reward, fell = rows.reward[:n][taken], np.flatnonzero(rows.terminated[:n])
-    if len(reward) < BLOCK:
+    own = reward if stated else reward[int(taken[:given].sum()) :]
+    if len(own) < BLOCK:
         return None
     low, high = np.quantile(reward, (0.0, 0.99))
     bar = high - WITHIN * (high - low) if high > low else 1.0 - WITHIN
     content = reward[-BLOCK:].mean() >= bar  # as much as the best steps that were seen, or as can be
-    since, longest = stalled(reward)
-    if len(fell):
-        since = min(since, n - int(fell[-1]) - 1)
+    since, longest = stalled(own)
+    if len(fell) or len(own) < len(reward):
+        since = min(since, n - int(fell[-1]) - 1) if len(fell) else since
         needed = PATIENCE * (1 + len(fell))
         tries = not content and since < needed + LASTING
         return None if since < needed else Exploring(since, caution=BRAVE, seeks=False, trials=tries, bold=tries)
@@ -132,14 +135,14 @@ def trial_is_over(rows: ReplayBuffer, at: int, now: Exploring | None) -> bool:
     return now is not None and now.trials and rows.n - at >= TRIAL
 
 
-def explored(rows: ReplayBuffer, *, stated: bool) -> list[Decision]:
+def explored(rows: ReplayBuffer, *, stated: bool, given: int = 0) -> list[Decision]:
     """When it began to explore, and why; episodes of data count as rounds."""
     ends = np.flatnonzero(~rows.taken(rows.n) | rows.terminated[: rows.n]) + 1
     found, before = list[Decision](), False
     for k, n in enumerate(ends.tolist(), 1):
         if n // BLOCK == (n - 1 if k == 1 else ends[k - 2]) // BLOCK:
             continue  # no block is complete that was not before
-        now = exploring(rows, n, stated=stated)
+        now = exploring(rows, n, stated=stated, given=given)
         if now is not None and not before and now.stalled and now.bold:
             how = "as no state was ever a reset" if not now.caution else "with less caution"
             found.append(Decision(k, f"exploring, {how}: reward has not risen for {now.stalled:,} steps"))

@@ -15,7 +15,7 @@ from resetfree.core.arrays import Floats
 from resetfree.core.compiled import on_one_thread
 from resetfree.core.state import require
 from resetfree.game.capabilities import Decision
-from resetfree.game.replay_buffer import ReplayBuffer, vectors
+from resetfree.game.replay_buffer import vectors
 from resetfree.players.model_based.exploring import TRIAL, Exploring, explored, exploring, trial_is_over
 from resetfree.players.model_based.machine_model import (
     OVERHEAD,
@@ -28,7 +28,13 @@ from resetfree.players.model_based.machine_model import (
     rollout,
     value_and_gradient,
 )
-from resetfree.players.model_based.search_state import SearchSettings, SearchState
+from resetfree.players.model_based.search_state import (
+    SearchSettings,
+    SearchState,
+    began_and_savable,
+    late_counts,
+    rollout_starts,
+)
 from resetfree.players.model_based.value_iteration import (
     NEARLY,
     Aim,
@@ -43,8 +49,6 @@ from resetfree.problems.formula import TanhChoice, TanhPolicy
 
 Searched: TypeAlias = TanhPolicy | TanhChoice
 FITTED = 4096  # rows that the model is fitted to: half are the latest, half any, lest it forget what is rarely met
-BEGAN = 4  # latest starts after a reset from which rollouts start
-SAVABLE = 20  # steps before a reset from which no policy may recover: no rollout starts there
 GENTLE = 0.3  # part of the box that first actions come from: a machine that is stable at rest is found at little cost
 LONG = 300  # rows without a reset after which a policy is proven
 GAIN = 0.01  # predicted gain in reward per step for which a proven policy is replaced, as a part of their range
@@ -62,7 +66,6 @@ LEAST_POLISH, MOST_POLISH = 15, 40  # times that the gradient is taken: half as 
 STEEPEST = 1e6  # weights from which on a policy is not searched around: its actions are the ends of the box
 COPIED, FLAT = 1500, 1e-4  # rows whose behaviour is copied, the latest and any; keeps the equations of that solvable
 CAUGHT = 0.1  # part of the caution that is left where a controller acts outside of what was safe
-LATE = 3.0  # how much more the last quarter of a rollout counts
 SEEKING = 0.5  # reward of a step to where nothing was seen, in a search for unseen states, on the scale of rewards seen
 TRUSTED = 0.3  # predicted resets of a policy that has not fallen, up to which the model is trusted
 
@@ -93,7 +96,7 @@ class MachineSearch(NamedTuple):
     visited: Floats | None = None  # [., D] not scaled; None: no value iteration
     free: bool = False  # whether nothing has ever been a reset, and rewards have not risen for long
     shown: tuple[Floats, Floats] | None = None  # [n, D] not scaled, [n, A]: behaviour to improve on
-    gain: float = GAIN  # predicted gain in reward per step for which a proven policy is replaced
+    least_gain: float = GAIN  # predicted gain in reward per step for which a proven policy is replaced
 
     def best(self, played: Candidate, *, living: bool, proven: bool = False) -> Candidate:
         """The best policy found, which may be the one that is played.
@@ -121,6 +124,13 @@ class MachineSearch(NamedTuple):
         first = self._best_of(found, starts, noise)
         best = self._polished(first, self._value(first, starts, noise), starts, noise)
         return best if not (living and proven) or self._earns_more(best, played, starts, noise) else played
+
+    def gain(self, policy: Candidate) -> float:
+        """How much more a step of a policy is predicted to earn, less resets, than what was shown; 0 if nothing was."""
+        starts, known = self.model.scaling(self.starts), self.copied()
+        noise = np.random.default_rng(self.seed).normal(size=(self.planning, *starts.shape))
+        values = [self._value(one, starts, noise) for one in (policy, *known)]
+        return (values[0] - max(values[1:], default=values[0])) / self.planning
 
     def valued(self, starts: Floats, bonus: float = 0.0) -> list[Candidate]:
         """The policy of value iteration, if there is one; bonus: the reward for a step to where nothing was seen."""
@@ -165,7 +175,7 @@ class MachineSearch(NamedTuple):
         both = [self._rollout(one, starts, noise) for one in (new, played)]
         reward, reset = ([float(np.mean(part)) for part in parts] for parts in list(zip(*both, strict=True))[:2])
         wrong = max(0.0, reset[1] - reset[0])  # a rollout that ends early loses at most the reward of all steps
-        return (reward[0] - reward[1]) / self.planning > (0.0 if self.free else self.gain) + wrong
+        return (reward[0] - reward[1]) / self.planning > (0.0 if self.free else self.least_gain) + wrong
 
     def _evolved(
         self, origin: Candidate, deviation: float, rounds: int, turn: int, starts: Floats, noise: Floats
@@ -206,17 +216,6 @@ class MachineSearch(NamedTuple):
         return new if float(self._rollout(new, starts, noise).value(self.lam)[0]) > value else policy
 
 
-def late_counts(planning: int) -> Floats:
-    """[P] how much the steps of a rollout count, P in all; those of the last quarter LATE times as much as others.
-
-    >>> late_counts(8).round(2).tolist()
-    [0.67, 0.67, 0.67, 0.67, 0.67, 0.67, 2.0, 2.0]
-    """
-    counts = np.ones(planning)
-    counts[planning - planning // 4 :] = LATE
-    return np.asarray(counts * (planning / counts.sum()))
-
-
 @dataclass
 class MachineSearchState(SearchState[Searched]):
     """The state of a search among continuous actions, with the models and policies that follow from its rows."""
@@ -226,11 +225,13 @@ class MachineSearchState(SearchState[Searched]):
     proven: Searched  # the one that earned most in a long time without a reset
     rate: float  # what it earned per step
     began: int  # first row since the policy in play began, or since its last reset
+    given: int = field(metadata={"later": True})  # rows of data
 
     def check_loaded(self) -> None:
         """Raise InvalidInput unless policies rest on whole episodes."""
         super().check_loaded()
         require(self.rows.ends_at(self.began), "policy must begin with an episode")
+        require(self.given <= self.rows.n, "rows of data must exist")
         require(np.isfinite(self.rate), "rate must be a mean reward")
 
     @property
@@ -245,7 +246,7 @@ class MachineSearchState(SearchState[Searched]):
     def begin_after_data(self) -> None:
         """Plan again; no policy in play counts as having begun before the data."""
         super().begin_after_data()
-        self.began = self.rows.n
+        self.began = self.given = self.rows.n
 
     def begin_with(self, policy: Searched, lam: float) -> None:
         """Play a policy first that was learned elsewhere, and count it as proven with what the last data earned."""
@@ -293,11 +294,15 @@ class MachineSearchState(SearchState[Searched]):
 
     def explores(self, n: int) -> Exploring | None:
         """What is explored for with the first n rows; nothing beside a controller, whose not falling proves little."""
-        return None if len(self.shown) and not self.never_resets else exploring(self.rows, n, stated=self.never_resets)
+        if len(self.shown) and not self.never_resets:
+            return None
+        return exploring(self.rows, n, stated=self.never_resets, given=self.given)
 
     def explored(self) -> list[Decision]:
         """When it began to explore, and why."""
-        return [] if len(self.shown) and not self.never_resets else explored(self.rows, stated=self.never_resets)
+        if len(self.shown) and not self.never_resets:
+            return []
+        return explored(self.rows, stated=self.never_resets, given=self.given)
 
     def _sought(self, plan: MachineSearch, now: Exploring | None, n: int) -> Candidate | None:
         """A policy that seeks unseen states, in every other trial where nothing has ever been a reset."""
@@ -332,8 +337,11 @@ class MachineSearchState(SearchState[Searched]):
         return taken[latest_and_any(len(taken), FITTED, np.random.default_rng([self.seed, n, 2]))]
 
     def _copy(self, n: int) -> tuple[Floats, Floats] | None:
-        """States and actions that were shown in the first n rows."""
+        """States and actions that were shown in the first n rows, or else those of data that led to no reset."""
         rows = self.shown_in(n)
+        if not len(rows) and self.given:
+            safe = began_and_savable(self.rows, self.given)[1]
+            rows = safe[self.rows.taken(self.given)[safe]]
         rows = rows[latest_and_any(len(rows), COPIED, np.random.default_rng([self.seed, n, 3]))]
         return (self.rows.state[rows], self.policy.unit(self.rows.action[rows])) if len(rows) else None
 
@@ -354,29 +362,45 @@ class MachineSearchState(SearchState[Searched]):
         """The policy of largest value in the model of the first n rows, of an agent in s1."""
         here = vectors(np.asarray([s1]))
         if (key := (n, here.tobytes(), lam)) not in self.found:
-            model, rng = self.model(n, settings), np.random.default_rng([self.seed, n, 1])
-            surprising = self._fitted(n)[model.surprised(self._seen(n))] + 1
-            now = self.explores(n)
-            plan = MachineSearch(
-                model=model.drawn(n // TRIAL % settings.draws) if now is not None and now.bold else model,
-                starts=np.concatenate([here, _starts(self.rows, n, settings.starts, surprising, rng)]),
-                lam=lam,
-                planning=settings.planning,
-                population=settings.population,
-                rounds=settings.rounds,
-                seed=int(rng.integers(2**32)),
-                visited=self.rows.state[self._fitted(n)] if settings.units else None,
-                free=now is not None and now.bold and not now.caution,
-                shown=self._copy(n),
-                gain=GAIN * self._range(n),
-            )
+            model, now = self.model(n, settings), self.explores(n)
+            plan = self._task(n, here, lam, settings, now)
             played = scaled_candidate(self.policy, model.scaling)
             found = self._sought(plan, now, n) or plan.best(
-                played, living=not self.rows.terminated[n - 1], proven=self.has_proven
+                played, living=n > self.given and not self.rows.terminated[n - 1], proven=self.has_proven
             )
             self.found.clear()
             self.found[key] = self.policy if found is played else unscaled_policy(*found, model.scaling, self.policy)
         return self.found[key]
+
+    def _task(
+        self, n: int, here: Floats, lam: float, settings: SearchSettings, now: Exploring | None = None
+    ) -> MachineSearch:
+        """A search in the model of the first n rows, from states `here` [., D] and from visited ones.
+
+        now: how it explores; a bold search plans in one draw of the model.
+        """
+        model, rng = self.model(n, settings), np.random.default_rng([self.seed, n, 1])
+        surprising = self._fitted(n)[model.surprised(self._seen(n))] + 1
+        return MachineSearch(
+            model=model.drawn(n // TRIAL % settings.draws) if now is not None and now.bold else model,
+            starts=np.concatenate([here, rollout_starts(self.rows, n, settings.starts, surprising, rng)]),
+            lam=lam,
+            planning=settings.planning,
+            population=settings.population,
+            rounds=settings.rounds,
+            seed=int(rng.integers(2**32)),
+            visited=self.rows.state[self._fitted(n)] if settings.units else None,
+            free=now is not None and now.bold and not now.caution,
+            shown=self._copy(n),
+            least_gain=GAIN * self._range(n),
+        )
+
+    @on_one_thread
+    def compare(self, n: int, policy: Searched, lam: float, settings: SearchSettings) -> None:
+        """Predict how much more a policy earns than what was shown, unless that was done."""
+        if self.compared is None or self.compared[0] != (n, lam) or not self.compared[1].same_as(policy):
+            task = self._task(n, self.rows.state[:0], lam, settings)
+            self.compared = (n, lam), policy, task.gain(scaled_candidate(policy, task.model.scaling))
 
     @on_one_thread
     def foresee(self, n: int, policy: Searched, s1: State, settings: SearchSettings) -> tuple[float, float]:
@@ -418,24 +442,3 @@ def scaled_candidate(policy: Searched, scaling: Scaling) -> Candidate:
     return Candidate(
         scaled_policy(policy, scaling), np.concatenate([policy.hidden * scaling.scale, shift[:, None]], axis=1)
     )
-
-
-def began_and_savable(rows: ReplayBuffer, n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Of the first n rows: the latest starts after a reset, and the visited ones that were still recoverable."""
-    fell, lived = np.flatnonzero(rows.terminated[:n]), np.flatnonzero(~rows.terminated[:n])
-    began = np.append(0, fell[fell < n - 1] + 1)[-BEGAN:]
-    ends = np.append(fell, n + SAVABLE)[np.searchsorted(fell, lived)]
-    return began, lived[ends - lived > SAVABLE]
-
-
-def _starts(rows: ReplayBuffer, n: int, count: int, surprising: NDArray[np.int64], rng: np.random.Generator) -> Floats:
-    """The latest starts after a reset, and visited states that were still recoverable.
-
-    Half of these follow a transition that the model cannot explain, if there were any: rollouts contain no set point
-    that moves and no blow, and the search would otherwise find a policy that fails after them.
-    """
-    began, savable = began_and_savable(rows, n)
-    visited = rng.choice(savable, count) if len(savable) else savable
-    if len(after := np.intersect1d(surprising, savable)):
-        visited[::2] = np.resize(rng.permutation(after), len(visited[::2]))
-    return np.asarray(rows.state[np.concatenate([began, visited]).astype(int)])

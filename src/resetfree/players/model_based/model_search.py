@@ -131,8 +131,18 @@ class ModelSearch(SearchSettings, PrimalPlayer[SearchState[Any]]):
         world |= {"never_resets": problem.never_resets, "names": tuple(getattr(problem, "names", None) or ())}
         world |= {"limits": problem.limits, "action_limits": problem.action_limits, "shown": np.zeros((0, 2), np.int64)}
         world["beside"] = False
-        fresh: dict[str, Any] = {"at": 0, "lam": 0.0, "stale": False, **world, "models": {}, "found": {}}
-        return MachineSearchState(empty_buffer(problem), none[0], **fresh, proven=none[1], rate=NOTHING, began=0)
+        fresh: dict[str, Any] = {
+            "at": 0,
+            "lam": 0.0,
+            "stale": False,
+            **world,
+            "models": {},
+            "found": {},
+            "compared": None,
+        }
+        return MachineSearchState(
+            empty_buffer(problem), none[0], **fresh, proven=none[1], rate=NOTHING, began=0, given=0
+        )
 
     def plan(self, state: SearchState[Any], s1: State, lam: float) -> Plan:
         """The policy that is kept while it is neither stale nor made for another multiplier; else a new one."""
@@ -142,6 +152,8 @@ class ModelSearch(SearchSettings, PrimalPlayer[SearchState[Any]]):
             if not self._can_plan(state, n):
                 return Plan(policy, state.horizon / 2.0, 0.5)  # nothing is known
             policy = state.search(n, s1, lam, self)
+        if state.beside:
+            state.compare(n, policy, lam, self)
         return Plan(policy, *state.foresee(n, policy, s1, self))
 
     def update(self, state: SearchState[Any], round: Round) -> SearchState[Any]:
@@ -177,6 +189,10 @@ class ModelSearch(SearchSettings, PrimalPlayer[SearchState[Any]]):
         """A little outside of what was visited costs less: a controller brings it back."""
         state.beside = True
         return state
+
+    def gain(self, state: SearchState[Any]) -> float:
+        """That of the policy planned last, in the model."""
+        return 0.0 if state.compared is None else state.compared[2]
 
     def follow(self, state: SearchState[Any], episode: Episode) -> SearchState[Any]:
         """Add the steps of an episode whose behaviour is to be improved on; one that was reset is only learned from."""

@@ -19,6 +19,9 @@ from resetfree.players.model_based.reset_classifier import across_two, boundary
 from resetfree.problems.contract import Policy, State
 from resetfree.problems.limits import ActionLimits, Limits
 
+BEGAN = 4  # latest starts after a reset from which rollouts start
+LATE = 3.0  # how much more the last quarter of a rollout counts
+SAVABLE = 20  # steps before a reset from which no policy may recover: no rollout starts there
 Searched = TypeVar("Searched", bound=Policy)
 
 
@@ -53,6 +56,7 @@ class SearchState(ABC, Generic[Searched]):
     action_limits: ActionLimits | None = field(metadata={"saved": False})
     names: tuple[str, ...] = field(metadata={"saved": False})  # of the numbers of a state; may be none
     beside: bool = field(metadata={"saved": False})  # whether a controller acts where its policy leaves what was safe
+    compared: tuple[tuple[int, float], Searched, float] | None = field(metadata={"saved": False})  # see `compare`
     shown: NDArray[np.int64] = field(metadata={"grows": (0,), "later": True})  # [., 2] rows of behaviour to improve on
 
     def check_loaded(self) -> None:
@@ -130,5 +134,43 @@ class SearchState(ABC, Generic[Searched]):
         """
 
     @abstractmethod
+    def compare(self, n: int, policy: Searched, lam: float, settings: SearchSettings) -> None:
+        """Predict in the model of the first n rows how much more a policy earns than what was shown."""
+
+    @abstractmethod
     def foresee(self, n: int, policy: Searched, s1: State, settings: SearchSettings) -> tuple[float, float]:
         """What the model of the first n rows predicts of an episode from s1: its reward, the probability of a reset."""
+
+
+def began_and_savable(rows: ReplayBuffer, n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Of the first n rows: the latest starts after a reset, and the visited ones that were still recoverable."""
+    fell, lived = np.flatnonzero(rows.terminated[:n]), np.flatnonzero(~rows.terminated[:n])
+    began = np.append(0, fell[fell < n - 1] + 1)[-BEGAN:]
+    ends = np.append(fell, n + SAVABLE)[np.searchsorted(fell, lived)]
+    return began, lived[ends - lived > SAVABLE]
+
+
+def rollout_starts(
+    rows: ReplayBuffer, n: int, count: int, surprising: NDArray[np.int64], rng: np.random.Generator
+) -> Floats:
+    """The latest starts after a reset, and visited states that were still recoverable.
+
+    Half of these follow a transition that the model cannot explain, if there were any: rollouts contain no set point
+    that moves and no blow, and the search would otherwise find a policy that fails after them.
+    """
+    began, savable = began_and_savable(rows, n)
+    visited = rng.choice(savable, count) if len(savable) else savable
+    if len(after := np.intersect1d(surprising, savable)):
+        visited[::2] = np.resize(rng.permutation(after), len(visited[::2]))
+    return np.asarray(rows.state[np.concatenate([began, visited]).astype(int)])
+
+
+def late_counts(planning: int) -> Floats:
+    """[P] how much the steps of a rollout count, P in all; those of the last quarter LATE times as much as others.
+
+    >>> late_counts(8).round(2).tolist()
+    [0.67, 0.67, 0.67, 0.67, 0.67, 0.67, 2.0, 2.0]
+    """
+    counts = np.ones(planning)
+    counts[planning - planning // 4 :] = LATE
+    return np.asarray(counts * (planning / counts.sum()))
