@@ -191,7 +191,7 @@ class When:
             raise InvalidInput("A run is played at a rate or with a delay in rounds. Got both instead.")
         if self.rate is None and self.max_staleness is not None:
             raise InvalidInput("The 'max_staleness' of learn needs a 'rate'. Got none instead.")
-        if self.learner != LOWEST:
+        if not isinstance(self.learner, str) or self.learner != LOWEST:
             object.__setattr__(self, "learner", checked_location(self.learner, at_rate=self.rate is not None))
         if self.delay is not None:
             whole(self.delay, "'delay' of learn", 0, MOST_EPISODES)

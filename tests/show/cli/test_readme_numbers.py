@@ -1,4 +1,7 @@
-"""The numbers of the README are those of its commands, replayed with few episodes and fixed seeds."""
+"""The numbers of the README are those of its commands, replayed with few episodes and fixed seeds.
+
+The run on CartPole is replayed whole in `tests/test_docs.py`.
+"""
 
 import os
 import re
@@ -7,7 +10,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.show.cli.commands import run_json
 
 import resetfree as rf
 from resetfree.runs.request import EPISODES, ON_VECTORS, HowLong
@@ -21,20 +23,9 @@ def stated(pattern: str) -> float:
     return float(found)
 
 
-def test_the_pole_falls_as_often_as_stated_and_then_stands(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    (command,) = re.findall(r"^resetfree (run CartPole-v1 .*?)  ", README, flags=re.M)
-    words = command.replace("pole.rfrun", str(tmp_path / "pole.rfrun")).split()
-    data = run_json(capsys, *words, "--episodes", "12")  # of 200: the falls come first
-    falls = stated(r"(\d+) falls, then it stands")
-    assert falls == stated(r"200 episodes, (\d+) falls")
-    assert falls - 1 <= data["realised_resets"] <= falls + 2
-    assert data["late_reward"] >= 95  # of 100 steps: it stands
-    assert not rf.load(tmp_path / "pole.rfrun").columns["reset"][-4:].any()
-
-
 def test_a_run_has_as_many_episodes_as_stated_unless_something_else_ends_it() -> None:
     pole, grid = rf.from_gym("gym:CartPole-v1", horizon=10), rf.make("grid-v0").problem()
-    assert stated(r"(\d+) episodes, 2 falls") == ON_VECTORS
+    assert stated(r"(\d+) episodes, a fall or two") == ON_VECTORS
     assert [HowLong().planned(one) for one in (pole, grid)] == [ON_VECTORS, EPISODES]
     assert HowLong(steps=50).planned(pole) == EPISODES
     assert HowLong(episodes=7).planned(pole) == 7
