@@ -235,6 +235,7 @@ TABLES = {
     "words": ({"arrays": lambda a: a.update(actions=np.array(list("abcd")))}, "must be numbers"),
     "not json": ({"arrays": lambda a: a.update(resetfree=np.array("{"))}, ""),
     "deep": ({"arrays": lambda a: a.update(resetfree=np.array("[" * 100_000))}, ""),
+    "nested": ({"text": lambda t: t["about"].update(problem=json.loads("[" * 500 + "]" * 500))}, "deeper than 20"),
     "bytes": ({"arrays": lambda a: a.update(resetfree=np.array(b"{}"))}, "must hold 'resetfree'"),
     "format": ({"text": lambda t: t.update(format=2)}, "its format is 2"),
     "kind": ({"text": lambda t: t.update(kind="os.system")}, "unknown"),

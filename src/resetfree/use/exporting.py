@@ -33,6 +33,7 @@ FORMAT = 1
 TEXT, ACTIONS, SEEN = "resetfree", "actions", "seen"  # reserved names of arrays in the file
 LONGEST_HEAD = 64  # bytes that say what a file is
 COUNTED = ("number", "numbered")  # kinds of observations
+DEEPEST = 20  # levels of nesting in what a file says about its policy: commands print it
 KEYS = {"format", "kind", "horizon", "stationary", "observation", "features", "about"}
 Arrays = dict[str, NDArray[Any]]
 
@@ -150,6 +151,12 @@ def _features_of(rule: Any) -> list[str]:
     return [f.name for f in dataclasses.fields(rule) if isinstance(getattr(rule, f.name), Features)]
 
 
+def _is_deeper(value: Any, levels: int) -> bool:
+    """Whether plain data are nested deeper than so many levels."""
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return levels == 0 or any(_is_deeper(part, levels - 1) for part in parts)
+
+
 def _policy_from(arrays: Arrays) -> Predictor:
     """The policy of the arrays of a file; raises InvalidInput, ValueError or TypeError if they do not fit."""
     arrays = dict(arrays)
@@ -159,6 +166,8 @@ def _policy_from(arrays: Arrays) -> Predictor:
     about = json.loads(str(text))
     if not isinstance(about, dict) or set(about) != KEYS or not isinstance(about["about"], dict):
         raise InvalidInput(f"its text must have the keys {', '.join(sorted(KEYS))}")
+    if _is_deeper(about, DEEPEST):
+        raise InvalidInput(f"its text is nested deeper than {DEEPEST}")
     if about["format"] != FORMAT:
         raise InvalidInput(f"its format is {about['format']!r}, and this version reads format {FORMAT}")
     horizon = about["horizon"]
