@@ -292,17 +292,18 @@ class MachineSearchState(SearchState[Searched]):
         """Of the rewards of the first n rows, as far as gains and losses are measured by it."""
         return float(np.clip(np.ptp(self.rows.reward[:n][self.rows.taken(n)]), SLIGHT, 1.0))
 
+    @property
+    def _follows(self) -> bool:
+        """Whether it improves on behaviour that may only have been careful: then it does not explore."""
+        return len(self.shown) > 0 and not self.never_resets
+
     def explores(self, n: int) -> Exploring | None:
         """What is explored for with the first n rows; nothing beside a controller, whose not falling proves little."""
-        if len(self.shown) and not self.never_resets:
-            return None
-        return exploring(self.rows, n, stated=self.never_resets, given=self.given)
+        return None if self._follows else exploring(self.rows, n, stated=self.never_resets, given=self.given)
 
     def explored(self) -> list[Decision]:
         """When it began to explore, and why."""
-        if len(self.shown) and not self.never_resets:
-            return []
-        return explored(self.rows, stated=self.never_resets, given=self.given)
+        return [] if self._follows else explored(self.rows, stated=self.never_resets, given=self.given)
 
     def _sought(self, plan: MachineSearch, now: Exploring | None, n: int) -> Candidate | None:
         """A policy that seeks unseen states, in every other trial where nothing has ever been a reset."""

@@ -14,7 +14,6 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from resetfree.core.certificate import plain
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import check_names, expect
 from resetfree.players import Method
@@ -87,7 +86,7 @@ def autonomy(given: SimpleNamespace) -> None:
         write_page(given.page, lines)
     rows = comparison.autonomy_rows(lines)
     emit(
-        plain({"results_file": str(given.out), "trials": len(lines), "rows": [row._asdict() for row in rows]}),
+        {"results_file": str(given.out), "trials": len(lines), "rows": [row._asdict() for row in rows]},
         given.as_json,
         lambda console: Console(width=max(console.width, WIDTH)).print(comparison.autonomy_table(rows)),
     )
@@ -211,17 +210,15 @@ def bench(given: SimpleNamespace) -> None:
     summary = compare(played)
     note = f"{others} trials in the results file were played by an earlier state of the code." if others else ""
     drawn = _write(given, summary, file.with_suffix(".png"), note)
-    data = plain(
-        {
-            "suite": suite,
-            "results_file": str(file),
-            "picture": None if drawn is None else str(drawn),
-            "docs": None if docs is None else str(docs),
-            "trials": len(results.outcomes),
-            "trials_of_earlier_code": others,
-            **summary.to_dict(),
-        }
-    )
+    data = {
+        "suite": suite,
+        "results_file": str(file),
+        "picture": None if drawn is None else str(drawn),
+        "docs": None if docs is None else str(docs),
+        "trials": len(results.outcomes),
+        "trials_of_earlier_code": others,
+        **summary.to_dict(),
+    }
 
     files = "Files: " + "  ".join(str(p) for p in (file, drawn, docs) if p is not None)
     emit(data, given.as_json, lambda console: _show(console, summary, note, files))
