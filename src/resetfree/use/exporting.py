@@ -168,6 +168,7 @@ def _policy_from(arrays: Arrays) -> Predictor:
         raise InvalidInput(f"its text must have the keys {', '.join(sorted(KEYS))}")
     if _is_deeper(about, DEEPEST):
         raise InvalidInput(f"its text is nested deeper than {DEEPEST}")
+    json.dumps(about, allow_nan=False)  # raises ValueError for NaN and for numbers beyond all floats, such as 1e999
     if about["format"] != FORMAT:
         raise InvalidInput(f"its format is {about['format']!r}, and this version reads format {FORMAT}")
     horizon = about["horizon"]
