@@ -194,6 +194,22 @@ def test_arrays_in_an_npz_with_the_documented_names(tmp_path: Path) -> None:
     assert one.states.tolist() == [[0.5, 60], [0.5, 70]]
 
 
+def test_flat_observations_of_several_parts_are_taken_in_the_order_of_their_names() -> None:
+    class Plant(Kettle):
+        observation_space: Any = spaces.Dict(heat=spaces.Box(0, 100, (2,)), lamp=spaces.Discrete(2))
+
+    problem = rf.from_gym(Plant(), horizon=9, reset_when="lamp>0", reward_range=(0, 1))
+    life = {"observations": np.array([[1, 30, 0], [2, 40, 0]]), "actions": [[0.5]], "rewards": [1.0]}
+    (one,) = gather({**life, "terminated": [False]}, problem).episodes
+    assert one.states.tolist() == [[1.0, 30.0, 0.0], [2.0, 40.0, 0.0]]
+    wide = {**life, "observations": np.zeros((2, 4)), "terminated": [False]}
+    must = (
+        r"observations of the data must be 3 numbers each, heat\[0\], heat\[1\], lamp, or arrays by name \(heat, lamp\)"
+    )
+    with pytest.raises(rf.InvalidInput, match=must + r"\. Got an array \[2, 4\] instead"):
+        gather(wide, problem)
+
+
 def changed(**parts: Any) -> dict[str, Any]:
     return {name: column for name, column in {**TABLE, **parts}.items() if column is not ...}
 
@@ -238,6 +254,14 @@ def test_broken_files_and_missing_packages_are_said(tmp_path: Path, monkeypatch:
     (tmp_path / "short.csv").write_text("a,b\n1\n")
     with pytest.raises(rf.InvalidInput, match="its line 2 has 1 cells for 2 columns"):
         gather(tmp_path / "short.csv", kettle())
+    (tmp_path / "x.json").write_text("[]")
+    for name, why in (
+        ("x.json", r"must be a run file, or its name must end in one of \.npz, \.parquet, \.csv, \.tsv, \.txt\.$"),
+        ("none.xlsx", r"cannot be read: No such file or directory\.$"),
+        (".", r"cannot be read: Is a directory\.$"),
+    ):
+        with pytest.raises(rf.InvalidInput, match=rf"^The data '.*{name}' {why}" if name != "." else why):
+            gather(tmp_path / name, kettle())
     path = forms(TABLE, tmp_path)["parquet"]
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(rf.InvalidInput, match="needs PyArrow: install resetfree with the extra 'sweep'"):

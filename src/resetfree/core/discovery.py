@@ -75,14 +75,17 @@ class Registry(Mapping[str, T]):
 
     def load(self, text: str) -> T:
         """Import module:Class: only for text that the user typed."""
-        found = imported(text, f"A {self.kind} must be a known name or module:Class.")
+        found = imported(text, f"{self._one().capitalize()} must be a known name or module:Class.")
         try:
             taken = self._accept(getattr(found, "name", text), found)
         except Unfit as error:
-            raise InvalidInput(f"'{text}' cannot be used as a {self.kind}: it {error}.") from error
+            raise InvalidInput(f"'{text}' cannot be used as {self._one()}: it {error}.") from error
         if taken is None:
-            raise InvalidInput(f"'{text}' must be a {self.kind}. Got {shown(found)} instead.")
+            raise InvalidInput(f"'{text}' must be {self._one()}. Got {shown(found)} instead.")
         return taken
+
+    def _one(self) -> str:
+        return f"{'an' if self.kind[0] in 'aeiou' else 'a'} {self.kind}"
 
     def knows(self, name: str) -> bool:
         """Whether the name is registered, available or not; imports nothing of other packages."""
@@ -140,7 +143,7 @@ class Registry(Mapping[str, T]):
                     continue
                 for name, one in self._look(module).items():
                     if name in found:
-                        raise InvalidInput(f"The name of a {self.kind} must be its own. Got '{name}' twice.")
+                        raise InvalidInput(f"The name of {self._one()} must be its own. Got '{name}' twice.")
                     found[name] = one
         return dict(sorted(found.items())), broken
 

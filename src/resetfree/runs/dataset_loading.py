@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core import arguments, state
+from resetfree.core.arguments import is_special
 from resetfree.core.errors import InvalidInput, RunError
 from resetfree.core.settings import expect
 from resetfree.game.capabilities import StartsFromPolicy
@@ -26,6 +27,7 @@ from resetfree.runs.data.dataset import GivenData, check_fit, taught
 from resetfree.runs.data.tables import LISTED, ROLLOUT, Log, by_name, is_log, part_of, rollout
 from resetfree.runs.data.transition_files import READERS, are_transitions, episodes_in, minari_dataset, read_columns
 from resetfree.runs.file.ledger import Ledger
+from resetfree.runs.file.runfile import MAGIC
 from resetfree.runs.logs import episodes_of, matched, unused
 from resetfree.runs.request import FromWhat
 from resetfree.runs.result import Run
@@ -186,6 +188,7 @@ def _episodes(source: Any, problem: Problem) -> Iterator[Episode]:
 def _of_file(path: Path, problem: Problem) -> Iterator[Episode]:
     """The episodes of a file: a run, transitions of a run, or a log."""
     if path.suffix.lower() not in READERS:
+        _check_run_file(path)
         yield from episodes_for(path, problem)
         return
     columns = read_columns(path)
@@ -199,6 +202,20 @@ def _of_file(path: Path, problem: Problem) -> Iterator[Episode]:
         )
     else:
         yield from episodes_in(columns, path)
+
+
+def _check_run_file(path: Path) -> None:
+    """Refuse a file of another kind, which a run file may be by its name."""
+    if is_special(path):
+        return  # as `episodes_for` says
+    try:
+        with path.open("rb") as file:
+            begins = file.read(len(MAGIC))
+    except OSError as error:
+        raise InvalidInput(f"The data '{path}' cannot be read: {error.strerror}.") from error
+    if begins != MAGIC:
+        kinds = ", ".join(READERS)
+        raise InvalidInput(f"The data '{path}' must be a run file, or its name must end in one of {kinds}.")
 
 
 def _of_log(source: Any, problem: Problem, called: str) -> Iterator[Episode]:

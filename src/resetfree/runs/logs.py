@@ -7,7 +7,6 @@ holds where the last action led. Where next observations are not given, they are
 Legend: n rows, D numbers in an observation, A in an action.
 """
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -15,13 +14,12 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from gymnasium import spaces
 
 from resetfree.core.arrays import Bools, Floats
 from resetfree.core.errors import InvalidInput
 from resetfree.problems.action_spaces import Box
 from resetfree.problems.contract import Episode, Problem
-from resetfree.problems.gym.flattening import ends_of, names_of
+from resetfree.problems.gym.flattening import names_of
 from resetfree.runs.data.tables import (
     ACTION,
     CUT,
@@ -35,8 +33,10 @@ from resetfree.runs.data.tables import (
     TIME,
     Log,
     has_own_reset_state,
+    observation_from,
     plain,
     walk,
+    whole_number,
 )
 
 NEAR = 0.45  # the least likeness of a name that a message suggests
@@ -202,19 +202,19 @@ def _segment(
     seen = list(range(first, last + 1))
     flagged = bool(ends[last] or fell[last])
     until = last  # the last row with an action that counts
-    observed = [_observation(problem, rows.observations[i]) for i in seen]
+    observed = [observation_from(problem, rows.observations[i]) for i in seen]
     if not acts[last]:
         until = last - 1
         flagged = flagged or (until >= first and bool(ends[until] or fell[until]))
     elif flagged and has_own_reset_state(problem):
         pass  # it has a number, which is no observation
     elif rows.after is not None and not np.isnan(rows.after[last]).any():
-        observed.append(_observation(problem, rows.after[last]))
+        observed.append(observation_from(problem, rows.after[last]))
     elif fell[last] or (ends[last] and _is_reset(problem, observed[-1], True)):
         here, then = observed[-1], last + 1
         if _is_reset(problem, here):  # the row shows the machine where it fell
             until = last - 1
-        elif then < log.n and _is_reset(problem, following := _observation(problem, rows.observations[then])):
+        elif then < log.n and _is_reset(problem, following := observation_from(problem, rows.observations[then])):
             observed.append(following)
         else:
             raise InvalidInput(
@@ -244,39 +244,9 @@ def _is_reset(problem: Problem, observation: Any, terminated: bool = False) -> b
     return not has_own_reset_state(problem) and problem.recorded(observation, 0.0, terminated, {}).reset
 
 
-def _observation(problem: Problem, vector: Floats) -> Any:
-    """An observation in the form of the problem's environment."""
-    env = getattr(problem, "env", None)
-    if env is not None:
-        return _shaped(env.observation_space, vector)[0]
-    if problem.n_states is not None:
-        return _whole(vector[0])
-    return vector if problem.low is not None else float(vector[0])
-
-
 def _native(problem: Problem, vector: Floats) -> Any:
     """An action in the form of the problem's environment, as one compares it with those to choose from."""
     if isinstance(problem.actions, Box):
         return vector
     one = problem.actions[0]
-    return _whole(vector[0]) if np.ndim(one) == 0 else vector.reshape(np.shape(one))
-
-
-def _whole(number: float) -> Any:
-    return int(number) if float(number).is_integer() else float(number)
-
-
-def _shaped(space: spaces.Space[Any], vector: Floats) -> tuple[Any, Floats]:
-    """An observation of a space from the numbers of `names_of`, and those that are left."""
-    if isinstance(space, spaces.Dict | spaces.Tuple):
-        parts = list(space.spaces.items()) if isinstance(space, spaces.Dict) else list(enumerate(space.spaces))
-        made = {}
-        for key, part in parts:
-            made[key], vector = _shaped(part, vector)
-        return (made if isinstance(space, spaces.Dict) else tuple(made.values())), vector
-    if ends_of(space) is None:
-        return None, vector
-    shape = space.shape or ()
-    size = math.prod(shape)
-    own, rest = vector[:size], vector[size:]
-    return (_whole(own[0]) if isinstance(space, spaces.Discrete) else own.reshape(shape)), rest
+    return whole_number(vector[0]) if np.ndim(one) == 0 else vector.reshape(np.shape(one))

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 from numpy.typing import NDArray
 
 from resetfree.core import arguments
@@ -23,6 +24,7 @@ from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import expect
 from resetfree.problems.action_spaces import Box
 from resetfree.problems.contract import Episode, Problem
+from resetfree.problems.gym.flattening import ends_of, names_of
 
 # What a rollout may call its arrays, ours first.
 KEYS = {
@@ -75,7 +77,7 @@ def rollout(arrays: Mapping[str, Any], problem: Problem) -> Iterator[Episode]:
             "The last observation of an episode that terminated must be there: it is where the danger is. "
             "Give it as the sixth entry of its last step, or n + 1 observations."
         )
-    yield from walk(observations, parts["actions"], given, ends, problem)
+    yield from walk(_in_parts(observations, problem), parts["actions"], given, ends, problem)
 
 
 def walk(
@@ -143,6 +145,50 @@ def _count(part: Any) -> int:
         return len(part)
     except TypeError as error:
         raise InvalidInput(f"An episode of the data must be {ROLLOUT}. Got {shown(part)} in it instead.") from error
+
+
+def _in_parts(observations: Any, problem: Problem) -> Any:
+    """Observations of several parts that are given as numbers in the order of `names_of`, by their parts."""
+    space = getattr(getattr(problem, "env", None), "observation_space", None)
+    several = isinstance(space, spaces.Dict | spaces.Tuple)
+    if not several or isinstance(observations, Mapping | tuple) or isinstance(_at(observations, 0), Mapping | tuple):
+        return observations
+    names, given = names_of(space), arguments.array(observations, "observations of the data")
+    keys = f", or arrays by name ({', '.join(map(str, space.spaces))})" if isinstance(space, spaces.Dict) else ""
+    must = f"be {len(names)} numbers each, {', '.join(names[:LISTED])}{keys}"
+    expect(given.shape[1:] == (len(names),), "observations of the data", must, got=f"an array {list(given.shape)}")
+    return [observation_from(problem, one) for one in given]
+
+
+def observation_from(problem: Problem, vector: Floats) -> Any:
+    """An observation in the form of the problem's environment."""
+    env = getattr(problem, "env", None)
+    if env is not None:
+        return _shaped(env.observation_space, vector)[0]
+    if problem.n_states is not None:
+        return whole_number(vector[0])
+    return vector if problem.low is not None else float(vector[0])
+
+
+def _shaped(space: spaces.Space[Any], vector: Floats) -> tuple[Any, Floats]:
+    """An observation of a space from the numbers of `names_of`, and those that are left."""
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        parts = list(space.spaces.items()) if isinstance(space, spaces.Dict) else list(enumerate(space.spaces))
+        made = {}
+        for key, part in parts:
+            made[key], vector = _shaped(part, vector)
+        return (made if isinstance(space, spaces.Dict) else tuple(made.values())), vector
+    if ends_of(space) is None:
+        return None, vector
+    shape = space.shape or ()
+    size = math.prod(shape)
+    own, rest = vector[:size], vector[size:]
+    return (whole_number(own[0]) if isinstance(space, spaces.Discrete) else own.reshape(shape)), rest
+
+
+def whole_number(number: float) -> Any:
+    """A number as an integer, if it is one."""
+    return int(number) if float(number).is_integer() else float(number)
 
 
 def as_action(native: Any, problem: Problem) -> Any:
