@@ -13,13 +13,17 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.envs.classic_control import CartPoleEnv
 from tests.bank import same_rounds
 from tests.killing import rounds_of
 from tests.waiting import until
 
 import resetfree as rf
+from resetfree.core.errors import EnvironmentFailed
 from resetfree.game.fleet import Fleet, FleetGame, HereCrew
+from resetfree.problems.operators.channel import Answer
 from resetfree.problems.registry import find_world
+from resetfree.runs.fleet.crews import Hosts
 from resetfree.runs.request import Who
 from resetfree.runs.result import fleet_table
 from resetfree.runs.resuming import whole_run
@@ -30,6 +34,10 @@ QUICK: dict[str, Any] = {
     "primal": "model-search", "dual": "constant-penalty", "feedback": "realised", "seed": 1,
     "settings": {"primal": {"population": 6, "rounds": 1, "planning": 10}, "dual": {"C": 3.0}},
 }  # fmt: skip
+CALM: dict[str, Any] = {
+    **QUICK,
+    "settings": {**QUICK["settings"], "primal": {"least": 10**6}},
+}  # the first policy for good
 POLE: dict[str, Any] = {**QUICK, "settings": {**QUICK["settings"], "problem": {"horizon": 10}}}
 
 
@@ -106,6 +114,72 @@ def test_a_killed_process_is_resumed_by_the_command(tmp_path: Path, problem: str
     assert not [c for c in run.certificates() if c.refuted]
     if problem == "grid-v0":
         same_rounds(run, rf.learn_fleet(problem, **how))
+
+
+def test_a_killed_process_costs_a_reset_of_the_machines_that_only_stood_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All three are in one process, and where they stood is lost with it, whether they acted or not."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+
+    def kill(game: Any, this: rf.Round) -> None:
+        if this.k == 4:
+            os.kill(multiprocessing.active_children()[0].pid or 0, signal.SIGKILL)
+
+    tanks = "gym:resetfree/TwoTanks-v0"
+    how = {**CALM, "settings": {**CALM["settings"], "problem": {"horizon": 10}}}
+    run = rf.learn_fleet(tanks, n=3, episodes=12, where="processes", progress=kill, **how)
+    assert len(run) == 12
+    assert sorted(one.detail[:9] for one in run.interventions if one.why == "resume") == [
+        f"machine {machine}" for machine in (1, 2, 3)
+    ]
+
+
+class Faulty(CartPoleEnv):
+    """Its motor breaks at some step."""
+
+    def __init__(self, breaks: int) -> None:
+        super().__init__()
+        self.left = breaks
+
+    def step(self, action: Any) -> Any:
+        self.left -= 1
+        if self.left < 0:
+            raise OSError("no answer from the motor")
+        return super().step(action)
+
+
+@pytest.mark.parametrize("people", [False, True])
+def test_a_machine_that_breaks_is_left_out_and_the_others_go_on(people: bool) -> None:
+    class Porter:
+        def perform(self, request: Any) -> Answer:
+            return Answer("porter")
+
+    machines = [rf.from_gym(Faulty(breaks), horizon=20, reward_range=(0, 1)) for breaks in (10**6, 30, 10**6)]
+    how: dict[str, Any] = {"operators": [Porter()]} if people else {}
+    run = rf.learn_fleet(machines, episodes=30, **CALM, **how)
+    assert len(run) == 30
+    said = [one.what for one in run.notes if "left out" in one.what]
+    assert len(said) == 1
+    assert said[0].startswith("Machine 2 is left out, until the run is resumed: At step ")
+    assert "no answer from the motor" in said[0]
+    assert set(run.columns["machine"][-10:].tolist()) == {1, 3}
+
+
+def test_a_fleet_ends_when_its_last_machine_breaks(tmp_path: Path) -> None:
+    machines = [rf.from_gym(Faulty(50), horizon=20, reward_range=(0, 1)) for _ in range(2)]
+    with pytest.raises(EnvironmentFailed, match="no answer from the motor"):
+        rf.learn_fleet(machines, episodes=30, path=tmp_path / "broken.rfrun", **CALM)
+    assert 0 < len(rf.load(tmp_path / "broken.rfrun")) < 30
+
+
+def test_a_process_that_dies_at_each_reset_ends_the_run() -> None:
+    class Dies(Hosts):
+        def _call(self, host: int, method: str, *arguments: Any) -> None:
+            return None
+
+    crew = Dies(rf.from_gym(Faulty(1), horizon=20), 2, 1)
+    with pytest.raises(rf.RunError, match=r"process of machine 1 died 20 times in a row"):
+        crew.reset(1, 0.5, "start")
+    crew.close()
 
 
 def test_people_are_a_queue_in_real_time(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass, field
-from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,6 +65,8 @@ class UnderWay(NamedTuple):
 
 class Crew(ABC):
     """Where the machines are: each is given an episode or a reset, whose result is taken afterwards."""
+
+    broken: Collection[int] = ()  # machines that are left out from now on
 
     @abstractmethod
     def begin(self, machine: int, one: UnderWay, u: Floats) -> None:
@@ -181,7 +183,7 @@ class FleetGame(Game):
         self.machines, self.under_way = machines, acting
 
     def lose(self, machine: int) -> None:
-        """A machine whose state is unknown, with its episode: it must be reset."""
+        """A machine whose state is unknown, with its episode: it must be reset, unless it is broken."""
         self.under_way.pop(machine, None)
         one = self.machines[machine - 1]
         one.start, one.why, one.waits, one.ready = None, "resume" if one.begun else "start", one.begun > 0, self.now
@@ -237,7 +239,7 @@ class Fleet(Direct):
             ends = [one.began + len(self._results[i].actions) for i, one in game.under_way.items()]
             resets = [one.ready for one in game.machines if one.start is not None and one.ready > game.now]
             waits = [end for end in game.free if end > game.now] if any(m.waits for m in game.machines) else []
-            game.now = max(min([*ends, *resets, *waits], default=inf), game.now)
+            game.now = max(min([*ends, *resets, *waits], default=game.now), game.now)  # none: all were lost just now
 
     def _over(self, game: FleetGame) -> bool:
         """Take the next episode that is over by now, in the order in which they began; whether there is one."""
@@ -253,8 +255,8 @@ class Fleet(Direct):
         """Operators that are free begin with the machine that would earn the most; of equals, that has waited most."""
         for i, one in enumerate(game.machines, 1):
             if one.start is None and not one.waits and i not in game.under_way:  # before the first episode
-                one.start = self.crew.reset(i, game.chance(i, 1).random(), one.why)
-        waiting = [(-one.pay, one.ready, i) for i, one in enumerate(game.machines, 1) if one.waits]
+                one.start = self._put_back(game, i)
+        waiting = [(-one.pay, one.ready, i) for i, one in self._whole(game) if one.waits]
         for who, free in enumerate(game.free):
             if free > game.now or not waiting:
                 continue
@@ -262,16 +264,26 @@ class Fleet(Direct):
             machine = next_one[2]
             one = game.machines[machine - 1]
             if one.start is None:
-                one.start = self.crew.reset(machine, game.chance(machine, 1).random(), one.why)
+                one.start = self._put_back(game, machine)
             one.waits, one.waited, one.operator = False, game.now - one.ready, who + 1
             one.ready = game.free[who] = game.now + self._reset_time
             game.busy[who] += self._reset_time
+
+    def _whole(self, game: FleetGame) -> list[tuple[int, Machine]]:
+        """The machines that are not broken, by their numbers."""
+        return [(i, one) for i, one in enumerate(game.machines, 1) if i not in self.crew.broken]
+
+    def _put_back(self, game: FleetGame, machine: int) -> State:
+        """Reset a machine that keeps its own state; None where it is broken."""
+        if machine in self.crew.broken:
+            return None
+        return self.crew.reset(machine, game.chance(machine, 1).random(), game.machines[machine - 1].why)
 
     def _begin(self, primal: PrimalPlayer[Any], dual: DualPlayer[Any], game: FleetGame) -> None:
         """Have every machine begin that stands and may."""
         standing = [
             (one.ready, i)
-            for i, one in enumerate(game.machines, 1)
+            for i, one in self._whole(game)
             if i not in game.under_way and not one.waits and one.ready <= game.now
         ]
         begun = []

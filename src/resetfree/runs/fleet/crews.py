@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.arrays import Floats
-from resetfree.core.errors import ResetFreeError, RunError, one_line
+from resetfree.core.errors import EnvironmentFailed, ResetFreeError, RunError, one_line
 from resetfree.core.extras import first_line, import_ray, joined
 from resetfree.core.interrupts import SLICE
 from resetfree.core.system import Child
@@ -27,7 +27,7 @@ from resetfree.problems.operators import Operator, Request
 from resetfree.problems.registry import find_world
 
 Arrays = dict[str, NDArray[Any]]
-MOST_DEATHS = 20  # of hosts in a row, without an answer in between, after which the run ends
+MOST_DEATHS = 20  # of the process of a machine in a row, without an answer in between, after which the run ends
 
 
 class CrewReply(NamedTuple):
@@ -44,15 +44,18 @@ class Host:
 
     def __init__(self, problems: dict[int, Problem]) -> None:
         self._problems = problems
+        self._standing: set[int] = set()  # machines that were reset here: where others stand was lost with another host
 
     @classmethod
     def of(cls, name: str, options: dict[str, Any], machines: Sequence[int]) -> Self:
         """Machines that are made by name."""
         return cls({machine: find_world(name, options).problem for machine in machines})
 
-    def play(self, machine: int, policy: Any, start: State, u: Floats, units: Any) -> CrewReply:
-        """One episode.  units: of rewards, as the first episode of the fleet showed."""
+    def play(self, machine: int, policy: Any, start: State, u: Floats, units: Any) -> CrewReply | None:
+        """One episode; None if the machine must be reset first.  units: of rewards, as the first episode showed."""
         problem = self._problems[machine]
+        if problem.persistent and machine not in self._standing:
+            return None
         if problem.units is None and units is not None:
             problem.restore({**problem.saved(), "units": np.array(units)})
         return self._answer(problem, problem.rollout(policy, start, u))
@@ -60,7 +63,9 @@ class Host:
     def reset(self, machine: int, u: float, why: str) -> CrewReply:
         """One reset."""
         problem = self._problems[machine]
-        return self._answer(problem, problem.perform_reset(u, why))
+        found = self._answer(problem, problem.perform_reset(u, why))
+        self._standing.add(machine)
+        return found
 
     def _answer(self, problem: Problem, found: Any) -> CrewReply:
         notes, performed = list(problem.noted), problem.interventions()
@@ -83,7 +88,8 @@ class Hosts(Crew):
         self._threads = [ThreadPoolExecutor(1, thread_name_prefix="resetfree-host") for _ in range(self._n_hosts)]
         self._people = ThreadPoolExecutor(max(len(operators), 1), thread_name_prefix="resetfree-operator")
         self._open: dict[int, Future[CrewReply | None]] = {}  # by machine
-        self._deaths = 0
+        self._deaths = dict.fromkeys(range(1, machines + 1), 0)  # of the process of each machine, in a row
+        self.broken: set[int] = set()
 
     @abstractmethod
     def _call(self, host: int, method: str, *arguments: Any) -> CrewReply | None:
@@ -107,13 +113,14 @@ class Hosts(Crew):
 
     def episode(self, machine: int) -> Episode | None:
         """See `Crew`."""
-        return self._heard(machine, self._wait(self._open.pop(machine)))  # type: ignore[no-any-return]
+        return self._heard(machine, self._waited(self._open.pop(machine)))  # type: ignore[no-any-return]
 
     def reset(self, machine: int, u: float, why: str) -> State:
         """See `Crew`."""
-        while (found := self._wait(self._do(machine, "reset", u, why))) is None:
-            pass
-        return self._heard(machine, found)
+        found = None
+        while found is None and machine not in self.broken:
+            found = self._heard(machine, self._waited(self._do(machine, "reset", u, why)))
+        return found
 
     def begin_reset(self, machine: int, u: float, why: str, detail: str, who: int) -> None:
         """Have an operator, counted from 0, reset a machine; `next_one` gives where it stands then."""
@@ -132,23 +139,29 @@ class Hosts(Crew):
             done, _ = wait(self._open.values(), SLICE, FIRST_COMPLETED)
             for machine, future in self._open.items():
                 if future in done:
-                    return machine, self._heard(machine, self._open.pop(machine).result())
+                    return machine, self._heard(machine, self._open.pop(machine))
 
-    def _wait(self, future: "Future[CrewReply | None]") -> CrewReply | None:
+    def _waited(self, future: "Future[CrewReply | None]") -> "Future[CrewReply | None]":
         while not future.done():  # in slices, so that Ctrl-C is heard
             wait([future], SLICE)
-        return future.result()
+        return future
 
-    def _heard(self, machine: int, answer: CrewReply | None) -> Any:
-        """The episode or the start in an answer; what else it says is passed on."""
+    def _heard(self, machine: int, over: "Future[CrewReply | None]") -> Any:
+        """The episode or the start in an answer; what else it says is passed on.  None: the machine was lost."""
+        try:
+            answer = over.result()
+        except EnvironmentFailed as error:
+            self._leave_out(machine, error)
+            return None
         if answer is None:
-            self._deaths += 1
-            if self._deaths >= MOST_DEATHS:
-                raise RunError(f"The processes of the machines died {MOST_DEATHS} times in a row.")
-            words = f"The process of machine {machine} ended; its episode is begun again."
+            self._deaths[machine] += 1
+            if self._deaths[machine] >= MOST_DEATHS:
+                raise RunError(f"The process of machine {machine} died {MOST_DEATHS} times in a row.")
+            then = "the machine is reset" if self._problem.persistent else "its episode is begun again"
+            words = f"The process of machine {machine} ended; {then}."
             self._problem.noted.append(Note(0, words, restart="ended"))
             return None
-        self._deaths = 0
+        self._deaths[machine] = 0
         fresh = [one for one in answer.notes if one.what not in self._said]
         self._said.update(one.what for one in fresh)
         self._problem.noted.extend(fresh)
@@ -156,6 +169,14 @@ class Hosts(Crew):
         if self._problem.units is None and answer.saved:
             self._problem.restore(answer.saved)
         return answer.found
+
+    def _leave_out(self, machine: int, error: EnvironmentFailed) -> None:
+        """Go on without a machine that broke; raises the error if it was the last one."""
+        self.broken.add(machine)
+        if len(self.broken) == self._n or not self._problem.persistent:
+            raise error
+        words = f"Machine {machine} is left out, until the run is resumed: {str(error).rstrip('.')}."
+        self._problem.noted.append(Note(0, words))
 
     def interventions(self) -> list[Intervention]:
         """See `Crew`."""
@@ -196,7 +217,6 @@ class InProcesses(Hosts):
 
     def _call(self, host: int, method: str, *arguments: Any) -> CrewReply | None:
         child = self._children[host]
-        fresh = child is None
         if child is None:
             child = self._children[host] = Child(_serve, *self._made, self.machines_of(host))
         try:
@@ -205,8 +225,6 @@ class InProcesses(Hosts):
         except (EOFError, OSError):
             self._children[host] = None
             child.kill()
-            if fresh:
-                self._deaths += 1
             return None
         if kind == "raised":
             raise found
@@ -272,7 +290,7 @@ class _Actor:
     def __init__(self, name: str, options: dict[str, Any], machines: list[int]) -> None:
         self._made, self._host = (name, options, machines), None
 
-    def do(self, method: str, *arguments: Any) -> CrewReply:
+    def do(self, method: str, *arguments: Any) -> CrewReply | None:
         """What a host does."""
         self._host = Host.of(*self._made) if self._host is None else self._host  # type: ignore[assignment]
         return getattr(self._host, method)(*arguments)  # type: ignore[no-any-return]

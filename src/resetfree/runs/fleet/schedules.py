@@ -59,10 +59,10 @@ class WithPeople(Fleet):
 
     def _help(self, game: FleetGame) -> None:
         """See `Fleet`; also before the first episodes."""
-        for i, one in enumerate(game.machines, 1):
+        for i, one in self._whole(game):
             if one.start is None and not one.waits and i not in game.under_way and i not in self._busy:
                 one.waits = True
-        waiting = [(-one.pay, one.ready, i) for i, one in enumerate(game.machines, 1) if one.waits]
+        waiting = [(-one.pay, one.ready, i) for i, one in self._whole(game) if one.waits]
         for who, free in enumerate(game.free):
             if free > 0.0 or not waiting:
                 continue
