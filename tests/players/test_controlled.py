@@ -241,6 +241,13 @@ def test_without_a_budget_it_is_the_controller() -> None:
     assert run.learned.state.totals[1].sum() == 0.0
 
 
+@pytest.mark.parametrize(("pushed", "notes"), [(50.0, 1), (0.9, 0)])
+def test_a_note_says_that_actions_of_a_controller_are_cut(pushed: float, notes: int) -> None:
+    run = learn(0.7, 4, controller=lambda observation: [pushed], explore=0, max_resets=None)
+    said = [one.what for one in run.notes if one.what.startswith("Actions of the controller, such as [50.0], are cut")]
+    assert len(said) == notes
+
+
 def test_a_run_goes_on_only_with_its_controller(tmp_path: Path) -> None:
     whole = learn(0.7, 150)
     file = tmp_path / "line.rfrun"

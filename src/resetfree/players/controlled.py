@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.arguments import shown
 from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput, RunError, imported, one_line
 from resetfree.core.settings import Count, check
@@ -20,7 +21,7 @@ from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.safe_region import SafeStates, within_region
 from resetfree.players.takeover import ERROR, Comparison, Verdict
 from resetfree.problems.action_spaces import Box, Choices, own_action
-from resetfree.problems.contract import Episode, Policy, Problem, State
+from resetfree.problems.contract import Episode, Note, Policy, Problem, State
 from resetfree.problems.finite.tabular_policy import TabularPolicy, as_policy
 from resetfree.problems.stepping import playable
 
@@ -28,6 +29,7 @@ EXPLORE = 3  # resets that the learned policy may cause, where none are stated
 FIRST = 10  # episodes of the controller before the first trial
 FIRST_STEPS = 500  # and at least so many steps
 DANGER = 0.2  # predicted probability of a reset from which the controller acts
+ROUNDING = 1e-3  # of the width of the box, by which a controller's action may lie outside without a note
 PAUSE = 5  # episodes of the controller then
 WORTHWHILE = 0.005  # predicted gain in reward per step from which a policy is tried
 LATER = 2.0  # factor of the episodes after which a policy that was worse is tried again
@@ -45,6 +47,7 @@ class ControllerPolicy(Policy):
 
     function: Function
     problem: Problem
+    says: bool = False  # whether it is noted that actions are cut to the box
 
     def act(self, h: int, s: State, u: Any) -> Any:
         """Its action as the learner has it; raises InvalidInput for one that the environment does not have."""
@@ -54,7 +57,19 @@ class ControllerPolicy(Policy):
             raise InvalidInput(
                 f"{EXPECTED} It raised {one_line(error)} for an observation of '{self.problem.name}'."
             ) from error
-        return own_action(self.problem.actions, native, f"The controller of '{self.problem.name}'")
+        found = own_action(self.problem.actions, native, f"The controller of '{self.problem.name}'")
+        if self.says and isinstance(self.problem.actions, Box):
+            self._note_cut(np.ravel(native), found)
+        return found
+
+    def _note_cut(self, wanted: Floats, found: Floats) -> None:
+        """Note once that an action was not as the controller has it: units may differ."""
+        low, high = self.problem.actions.ends  # type: ignore[union-attr]
+        start, space = "Actions of the controller, such as", self.problem.actions
+        words = f"{start} {shown(wanted.tolist())}, are cut to {space}: if they are in other units, convert them."
+        far = (np.abs(wanted - found) > ROUNDING * (high - low)).any()
+        if far and not any(one.what.startswith(start) for one in self.problem.noted):
+            self.problem.noted.append(Note(0, words))
 
 
 @dataclass(frozen=True)
@@ -200,7 +215,7 @@ class Controlled(PrimalPlayer[ControlledState]):
     def _controller(self, state: ControlledState) -> Policy:
         if self.function is None:
             raise RunError(NOT_IN_CHARGE)
-        return ControllerPolicy(self.function, state.problem) if state.table is None else state.table
+        return ControllerPolicy(self.function, state.problem, state.k == 0) if state.table is None else state.table
 
     def _guarded(self, state: ControlledState, learned: Any) -> Policy:
         """A learned policy with the controller as its fallback; without its fallback if that is not known here."""

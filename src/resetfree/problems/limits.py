@@ -116,8 +116,8 @@ class Limits:
         """Whether a function is true of a state; raises InvalidInput where it fails."""
         for name, function in self.functions.items():
             try:
-                found = function(state)
-                if np.ndim(found) or np.asarray(found).dtype.kind not in "biuf":  # None: it forgot its return
+                found = function(np.array(state))  # its own: it may write to it
+                if np.ndim(found) or np.asarray(found).dtype.kind not in "biuf" or found not in (0, 1):
                     raise TypeError(f"it must return True or False, not {shown(found)}")
             except Exception as error:  # the user's code
                 raise InvalidInput(

@@ -173,6 +173,15 @@ def test_a_margin_costs_reward_before_a_limit() -> None:
     assert free.rewards[1] == soft.rewards[1]
 
 
+def test_a_limit_that_writes_to_its_state_changes_nothing() -> None:
+    def clears(state: Any) -> bool:
+        state[:] = 0.0
+        return False
+
+    plain, cleared = (walk(oven(limits), [1.0] * 4 + [0.0] * 36) for limits in ({"heat": (None, 9.0)}, clears))
+    assert cleared.states.tolist() == plain.states.tolist()
+
+
 @pytest.mark.parametrize(
     ("limits", "margin", "sentence"),
     [
@@ -186,6 +195,8 @@ def test_a_margin_costs_reward_before_a_limit() -> None:
         (None, 1.0, "needs 'limits'"),
         ({"hot": lambda s: s[7]}, None, "The limit 'hot' raised IndexError"),
         ({"hot": lambda s: None}, None, "The limit 'hot' raised TypeError: it must return True or False, not None"),
+        ({"hot": lambda s: float("nan")}, None, "it must return True or False, not nan"),
+        ({"hot": lambda s: 2}, None, "it must return True or False, not 2"),
         (lambda s: s[0] > 1, 2.0, "the limit of a function has none"),
     ],
 )
