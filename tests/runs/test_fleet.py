@@ -144,7 +144,7 @@ class Faulty(CartPoleEnv):
         self.left -= 1
         if self.left < 0:
             raise OSError("no answer from the motor")
-        return super().step(action)
+        return super().step(action)  # type: ignore[no-untyped-call]
 
 
 @pytest.mark.parametrize("people", [False, True])

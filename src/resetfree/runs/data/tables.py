@@ -149,7 +149,7 @@ def _count(part: Any) -> int:
 
 def _in_parts(observations: Any, problem: Problem) -> Any:
     """Observations of several parts that are given as numbers in the order of `names_of`, by their parts."""
-    space = getattr(getattr(problem, "env", None), "observation_space", None)
+    space: Any = getattr(getattr(problem, "env", None), "observation_space", None)
     several = isinstance(space, spaces.Dict | spaces.Tuple)
     if not several or isinstance(observations, Mapping | tuple) or isinstance(_at(observations, 0), Mapping | tuple):
         return observations
