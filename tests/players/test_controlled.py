@@ -12,8 +12,7 @@ import resetfree as rf
 from resetfree.core.arrays import Floats
 from resetfree.players import TakesEpisodes
 from resetfree.players.controlled import FIRST, SAID, TOOK_OVER, WORSE, Controlled, ControlledState
-from resetfree.players.safe_region import SafeStates, within_region
-from resetfree.players.takeover import Comparison, Verdict, radius
+from resetfree.players.takeover import Comparison, SafeStates, Verdict, radius, within_region
 from resetfree.problems.contract import State
 from resetfree.show.cli import main
 

@@ -33,7 +33,7 @@ IMPORTING = {
     "players/__init__.py",  # the form that a player names in its source
     "players/controlled.py",  # a controller that the user typed
     "problems/gym/builder.py",
-    "problems/gym/decoding.py",
+    "problems/gym/known.py",
     "problems/gym/events.py",
     "problems/gym/making.py",
     "problems/limits.py",  # a limit that is a function

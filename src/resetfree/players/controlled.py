@@ -18,8 +18,7 @@ from resetfree.core.settings import Count, check
 from resetfree.core.state import require
 from resetfree.game.capabilities import Decides, Decision, Exploits, Follows, LearnsFromEpisodes
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
-from resetfree.players.safe_region import SafeStates, within_region
-from resetfree.players.takeover import ERROR, Comparison, Verdict
+from resetfree.players.takeover import ERROR, Comparison, SafeStates, Verdict, within_region
 from resetfree.problems.action_spaces import Box, Choices, own_action
 from resetfree.problems.contract import Episode, Note, Policy, Problem, State
 from resetfree.problems.finite.tabular_policy import TabularPolicy, as_policy

@@ -26,8 +26,7 @@ from resetfree.runs.dataset_loading import taught_again, taught_anew
 from resetfree.runs.file.ledger import Ledger, read, read_spec_of
 from resetfree.runs.file.recorded import RecordedRound, ReplayedProblem, columns_of, difference
 from resetfree.runs.file.runfile import Checkpoint, plain_row
-from resetfree.runs.fleet.plan import FleetPlan
-from resetfree.runs.fleet.schedules import go_on_as_fleet
+from resetfree.runs.fleet.plan import FleetPlan, go_on_as_fleet
 from resetfree.runs.live.acting import go_on, real_time, temporary_file
 from resetfree.runs.playing import REWARD, Stopped, play_at_rate, play_rounds, run_of
 from resetfree.runs.recall import classes_of, trusted_options

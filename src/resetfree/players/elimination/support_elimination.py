@@ -80,7 +80,7 @@ class SupportElimination(TakesEpisodes, EliminationPlayer):
     # Planning is for the episode: where goals lead elsewhere, plans beyond it were seen to stop finding them.
     suits = always(Suited(1, f"{WITHOUT_FEATURES}: {SAFE_FOR_GOOD}, and no bound on multipliers is needed", NO_PENALTY))
 
-    batched_form = written_in("elimination.batched:support_form")
+    batched_form = written_in("tabular.batched:support_form")
 
     @staticmethod
     def methods() -> list[Method]:

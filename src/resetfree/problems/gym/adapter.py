@@ -25,7 +25,6 @@ from resetfree.problems.action_spaces import Box, Choices
 from resetfree.problems.contract import Description, Episode, Note, Recorded, State, intervene
 from resetfree.problems.features import FeatureMap
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.gym.decoding import Decoder
 from resetfree.problems.gym.events import (
     AS_THEY_ARE,
     Condition,
@@ -40,7 +39,7 @@ from resetfree.problems.gym.events import (
 from resetfree.problems.gym.flattening import space_form
 from resetfree.problems.gym.goals import GO_ON, RESTART, Goals, Question, WithGoals
 from resetfree.problems.gym.history import HiddenState, Recent, Remembering
-from resetfree.problems.gym.known import Terms, pattern
+from resetfree.problems.gym.known import Decoder, Terms, pattern
 from resetfree.problems.gym.making import Env, Life, lift_time_limits, picture
 from resetfree.problems.gym.observations import Numbered, Observer, brief, far_outside, numbers_of, typed
 from resetfree.problems.limits import Limits

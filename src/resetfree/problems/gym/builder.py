@@ -23,16 +23,17 @@ from resetfree.problems.features import FeatureMap, make_features
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Horizon
 from resetfree.problems.gym.adapter import GymProblem
-from resetfree.problems.gym.decoding import GRIDS, decoder_for
 from resetfree.problems.gym.events import Condition, Decide, PerGoal, Rewards, event, reward_function
 from resetfree.problems.gym.flattening import learner_actions, names_of
 from resetfree.problems.gym.goals import GO_ON, RESTART, Goals, Success
 from resetfree.problems.gym.history import MOST, Recent
 from resetfree.problems.gym.known import (
+    GRIDS,
     PER_GOAL,
     Meaning,
     NoTable,
     Terms,
+    decoder_for,
     known_name,
     meaning_of,
     only_falls,

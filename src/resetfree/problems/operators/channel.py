@@ -161,6 +161,6 @@ CHANNELS: Registry[type[Channel]] = Registry(
     "operator",
     group="resetfree.operators",
     accept=lambda name, found: checked_class(name, found, Channel, settings=False),
-    folders=("resetfree.problems.operators",),
+    folders=("resetfree.problems.operators", "resetfree.problems.remote"),
     look=lambda module: {cls.name: cls for cls in classes_in(module, Channel) if cls.name},
 )

@@ -2,7 +2,7 @@
 
 A machine that is served with a key file (`resetfree machine --key FILE`) has a lever: the file has the machine's
 address, and the token that every pull must carry. The acting process has no key, so that it cannot put the machine back
-by accident: that is the operator's to do.
+by accident: that is the operator's to do, whom --operator lever:FILE names.
 
 Addresses are udp://HOST:PORT, or serial:///dev/NAME?baud=115200 (by pyserial, extra `serial`: packets are framed).
 """
@@ -27,11 +27,12 @@ from typing import Annotated, Any, TypedDict
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from resetfree.core import arguments
-from resetfree.core.errors import InvalidInput, ResetFreeError
+from resetfree.core.errors import InvalidInput, OperatorTimeout, ResetFreeError
 from resetfree.core.files import drafted
 from resetfree.core.interrupts import SLICE
 from resetfree.core.settings import Rule, check
 from resetfree.core.system import NOFOLLOW, Closes
+from resetfree.problems.operators.channel import Answer, Channel, Request, clean
 from resetfree.problems.remote.packets import (
     HEADER,
     LONGEST,
@@ -397,3 +398,27 @@ def pull(wire: Wire, token: bytes, seconds: float = PATIENCE) -> int | None:
             if confirmed == number:
                 return int(life)
     return None
+
+
+class LeverChannel(Channel):
+    """Pulls the lever for every request: an automatic operator, for machines that stand up by themselves.
+
+    file: that of `resetfree machine --key FILE`.
+    """
+
+    name = "lever"
+
+    def __init__(self, file: str) -> None:
+        self._file = Path(file)
+
+    def ask(self, request: Request, deadline: float | None) -> Answer:
+        """Pull the lever, and return when the machine has confirmed it."""
+        key = LeverKey.read(self._file)  # anew: a machine that is switched on again has another
+        with open_wire(key.url) as wire:
+            life = pull(wire, key.token, PATIENCE if deadline is None else deadline)
+        if life is None:
+            raise OperatorTimeout(
+                f"No machine at {key.url} confirmed the reset of '{clean(request.problem)}': is it switched on, and is "
+                f"'{self._file}' its key?"
+            )
+        return Answer("lever", f"life {life}")
