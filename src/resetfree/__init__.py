@@ -5,20 +5,12 @@ finite models), `game` (two players in one loop), `theory` (oracle, regret, theo
 (a learned policy), `runs` (learning and run files), `studies` (sweeps and suites) and `show` (command line and studio).
 """
 
+from resetfree.core import AssumptionViolated, InvalidInput, NotCertifiable, ResetFreeError, RunError, UnknownName
 from resetfree.core.certificate import Certificate
-from resetfree.core.errors import (
-    AssumptionViolated,
-    InvalidInput,
-    NotCertifiable,
-    ResetFreeError,
-    RunError,
-    UnknownName,
-)
 from resetfree.game.contract import DualPlayer, Plan, PrimalPlayer, Round
-from resetfree.problems.action_spaces import Box, Choices
-from resetfree.problems.contract import Episode, Policy, Problem, simulate
+from resetfree.problems import Box, Choices, Episode, FiniteMDP, Policy, Problem
+from resetfree.problems.contract import simulate
 from resetfree.problems.finite.composed import with_help
-from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.gym import from_gym
 from resetfree.problems.operators import OperatorReset
 from resetfree.problems.paced import Deadlines

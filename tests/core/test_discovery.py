@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from tests.core.sample_package import install, python
 
+from resetfree.core import imported
 from resetfree.core.discovery import MOVED
-from resetfree.core.errors import imported
 
 PLAYER = """
 from dataclasses import dataclass

@@ -17,12 +17,12 @@ from resetfree.core.plain_tree import HEAD, MAGIC, by_name, decode, encode, plan
 from resetfree.players.model_based.model_search import LinearScores
 from resetfree.players.neural.actor_critic import first_actor, skip_policy
 from resetfree.players.neural.networks import policy_of, uniform_layers
-from resetfree.problems.contract import ChoicePolicy, Modal
+from resetfree.problems import ChoicePolicy, find_world
+from resetfree.problems.contract import Modal
 from resetfree.problems.features import Features
 from resetfree.problems.features.scaling import Scaling
 from resetfree.problems.finite.tabular_policy import TabularPolicy
 from resetfree.problems.formula import TanhPolicy
-from resetfree.problems.registry import find_world
 from resetfree.problems.stepping import FunctionPolicy, playable
 from resetfree.runs.request import Who
 from resetfree.runs.setup import prepare

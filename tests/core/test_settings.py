@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import resetfree as rf
-from resetfree.core.settings import (
+from resetfree.core import (
     Bound,
     Count,
     Fraction,
@@ -22,9 +22,8 @@ from resetfree.core.settings import (
     Rule,
     check,
     check_fields,
-    check_options,
-    expected,
 )
+from resetfree.core.settings import check_options, expected
 from resetfree.game.contract import Player
 from resetfree.players import discover
 from resetfree.players.controlled import Controlled

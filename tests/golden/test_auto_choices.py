@@ -19,7 +19,7 @@ import resetfree as rf
 from resetfree.game.capabilities import choose, offer_of
 from resetfree.players import discover
 from resetfree.players import requirements as suitability
-from resetfree.problems.registry import find_world
+from resetfree.problems import find_world
 
 FILE = Path(__file__).parent / "auto_choices.json"
 ENVIRONMENTS = ("gym:CartPole-v1", "gym:FrozenLake-v1", "gym:MountainCar-v0", "gym:Hopper-v5", "gym:Humanoid-v5")

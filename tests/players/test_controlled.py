@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import resetfree as rf
-from resetfree.core.arrays import Floats
+from resetfree.core import Floats
 from resetfree.players import TakesEpisodes
 from resetfree.players.controlled import FIRST, SAID, TOOK_OVER, WORSE, Controlled, ControlledState
 from resetfree.players.takeover import Comparison, SafeStates, Verdict, radius, within_region
-from resetfree.problems.contract import State
+from resetfree.problems import State
 from resetfree.show.cli import main
 
 

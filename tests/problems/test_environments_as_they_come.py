@@ -8,8 +8,9 @@ import pytest
 from tests.show.cli import commands
 
 import resetfree as rf
+from resetfree.problems import find_world
 from resetfree.problems.blueprint import blueprint, fingerprint
-from resetfree.problems.registry import find_world, full_name
+from resetfree.problems.registry import full_name
 from resetfree.runs.file.ledger import Ledger
 from resetfree.studies.plan import read_plan
 

@@ -17,7 +17,7 @@ from tests.problems.remote.machines_served import served
 from tests.waiting import until
 
 import resetfree as rf
-from resetfree.core.errors import EnvironmentFailed, Notice
+from resetfree.core import EnvironmentFailed, Notice
 from resetfree.core.ticks import SECOND, Ticks
 from resetfree.problems.paced import SILENT, Holding, rate_for, rollout_at_rate, safe_action
 from resetfree.problems.stepping import SteppedProblem

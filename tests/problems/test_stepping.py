@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 import resetfree as rf
 from resetfree.players.model_based.model_search import LinearScores
-from resetfree.problems.action_spaces import ActionSpace
+from resetfree.problems import ActionSpace
 from resetfree.problems.finite.tabular_policy import LazyPolicy, TabularPolicy, as_policy
 from resetfree.problems.stepping import FunctionPolicy, Step, SteppedProblem, playable
 from resetfree.use import DeployedPolicy

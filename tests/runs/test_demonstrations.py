@@ -8,7 +8,7 @@ import pytest
 from tests.bank import stop_at
 
 import resetfree as rf
-from resetfree.core.arrays import Floats
+from resetfree.core import Floats
 from resetfree.problems.machines.lane import Lane, controller
 from resetfree.show.cli import main
 

@@ -233,12 +233,12 @@ def checkpoint(k: int) -> Any:
 
 
 def episode() -> Any:
-    from resetfree.problems.contract import Episode
+    from resetfree.problems import Episode
 
     return Episode(np.full(9, 3), np.zeros(8, dtype=np.int64), np.full(8, 0.25), False, 3)
 
 
 def one_intervention() -> Any:
-    from resetfree.problems.contract import Intervention
+    from resetfree.problems import Intervention
 
     return Intervention(20, "reset", "fell", "somebody", "2020-01-01T00:00:00", "2020-01-01T00:00:01", 1.0)

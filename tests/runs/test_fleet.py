@@ -19,10 +19,10 @@ from tests.killing import rounds_of
 from tests.waiting import until
 
 import resetfree as rf
-from resetfree.core.errors import EnvironmentFailed
+from resetfree.core import EnvironmentFailed
 from resetfree.game.fleet import Fleet, FleetGame, HereCrew
+from resetfree.problems import find_world
 from resetfree.problems.operators.channel import Answer
-from resetfree.problems.registry import find_world
 from resetfree.runs.fleet.crews import Hosts
 from resetfree.runs.request import Who
 from resetfree.runs.result import fleet_table

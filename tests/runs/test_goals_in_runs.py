@@ -13,7 +13,7 @@ from tests.bank import edit, stop_at
 from tests.runs.forging import forge
 
 import resetfree as rf
-from resetfree.core.errors import Notice
+from resetfree.core import Notice
 from resetfree.problems.operators import Answer, Request
 from resetfree.runs.file.recorded import COLUMNS
 from resetfree.runs.recall import trusted_options

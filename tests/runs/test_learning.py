@@ -18,7 +18,7 @@ from tests.runs.forging import forge
 
 import resetfree as rf
 from resetfree.game.loop import Game
-from resetfree.problems.contract import State
+from resetfree.problems import State
 from resetfree.runs.file import ledger
 from resetfree.runs.file.ledger import read
 

@@ -10,7 +10,7 @@ from gymnasium import spaces
 from tests.bank import edit
 
 import resetfree as rf
-from resetfree.core.errors import EnvironmentFailed
+from resetfree.core import EnvironmentFailed
 from resetfree.runs.dataset_loading import gather
 from resetfree.runs.file.ledger import Ledger
 from resetfree.show.cli import main

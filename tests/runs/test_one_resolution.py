@@ -12,7 +12,7 @@ import pytest
 
 import resetfree as rf
 from resetfree.game.capabilities import choose
-from resetfree.problems.registry import find_world
+from resetfree.problems import find_world
 from resetfree.runs.request import OPTIONS, Options, RunRequest
 from resetfree.show.cli import main
 from resetfree.show.cli.run import ARGUMENTS

@@ -17,10 +17,9 @@ from tests.runs.test_learning import Chatty, Walk, everything
 import resetfree as rf
 from resetfree.core import state
 from resetfree.game.loop import play
-from resetfree.problems.contract import State
+from resetfree.problems import State, find_world
 from resetfree.problems.gym.observations import Numbered
 from resetfree.problems.operators import Request
-from resetfree.problems.registry import find_world
 from resetfree.runs.file import runfile
 from resetfree.runs.file.ledger import read
 from resetfree.runs.file.newfile import Contents

@@ -16,8 +16,8 @@ from tests.bank import edit, rows
 from tests.runs.forging import forge
 
 import resetfree as rf
+from resetfree.problems import find_world
 from resetfree.problems.features import make_features
-from resetfree.problems.registry import find_world
 from resetfree.runs.file.recorded import unpacked
 from resetfree.runs.recall import recall
 from resetfree.show.cli import main

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import resetfree as rf
-from resetfree.problems.contract import Intervention
+from resetfree.problems import Intervention
 from resetfree.runs import stuck
 from resetfree.runs.stuck import Watch
 

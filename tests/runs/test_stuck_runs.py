@@ -15,7 +15,7 @@ from tests.bank import edit, same_rounds
 from tests.show.cli import commands
 
 import resetfree as rf
-from resetfree.core.errors import Notice, OperatorTimeout
+from resetfree.core import Notice, OperatorTimeout
 from resetfree.problems.operators import Answer, Request
 from resetfree.problems.operators.channel import sentence
 from resetfree.show.cli.progress import Display

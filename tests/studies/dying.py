@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import resetfree as rf
-from resetfree.problems.contract import State
+from resetfree.problems import State
 from resetfree.problems.finite.mdp import FiniteProblem
 
 BEFORE = 40  # episodes until a checkpoint has been written for certain

@@ -16,7 +16,7 @@ from tests.waiting import surroundings
 import resetfree as rf
 from resetfree.players.linear.stored_linear import LinearValues
 from resetfree.players.model_based.model_search import LinearScores
-from resetfree.problems.contract import ChoicePolicy
+from resetfree.problems import ChoicePolicy
 from resetfree.problems.features import discover as feature_maps
 from resetfree.problems.features import make_features
 from resetfree.problems.finite.tabular_policy import table

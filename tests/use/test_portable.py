@@ -16,7 +16,7 @@ import resetfree as rf
 from resetfree.players.model_based.model_search import LinearScores
 from resetfree.players.neural.actor_critic import SkipPolicy
 from resetfree.players.neural.networks import orthogonal_layers, policy_of, uniform_layers
-from resetfree.problems.contract import ChoicePolicy
+from resetfree.problems import ChoicePolicy
 from resetfree.problems.finite.tabular_policy import table
 from resetfree.problems.formula import TanhPolicy, no_policy
 from resetfree.show.cli import main

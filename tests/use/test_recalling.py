@@ -16,8 +16,8 @@ from tests.runs.forging import forge_spec
 import resetfree as rf
 from resetfree.players import discover
 from resetfree.players.tabular.references import Uniform
+from resetfree.problems import ChoicePolicy
 from resetfree.problems.blueprint import Blueprint, blueprint
-from resetfree.problems.contract import ChoicePolicy
 from resetfree.runs.recall import recall
 
 LAKE = "gym:FrozenLake-v1"

@@ -15,12 +15,9 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.arrays import Bools, Floats
-from resetfree.core.errors import InvalidInput, NotCertifiable
+from resetfree.core import Bools, Floats, InvalidInput, NotCertifiable
 from resetfree.game.contract import MultiplierFunctions
-from resetfree.problems.contract import LIST_THEM, Episode, Problem, State
-from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.knowledge import Factors
+from resetfree.problems import LIST_THEM, Episode, Factors, FiniteMDP, Problem, State
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,8 @@ from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeAl
 
 import numpy as np
 
-from resetfree.core.errors import InvalidInput
-from resetfree.core.settings import check_fields
-from resetfree.problems.action_spaces import Choices
-from resetfree.problems.contract import LIST_THEM, Episode, Problem, State
+from resetfree.core import InvalidInput, check_fields
+from resetfree.problems import LIST_THEM, Choices, Episode, Problem, State
 
 P = TypeVar("P")
 D = TypeVar("D")

@@ -19,12 +19,11 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
-from resetfree.core.arrays import Floats
-from resetfree.core.errors import InvalidInput
+from resetfree.core import Floats, InvalidInput
 from resetfree.core.plain_tree import by_name, decode, encode, plan_digest
 from resetfree.game.contract import DualPlayer, Plan, PrimalPlayer, Round
 from resetfree.game.loop import Direct, Game, begin, learn_round, make_plan, play
-from resetfree.problems.contract import Episode, Policy, Problem, State
+from resetfree.problems import Episode, Policy, Problem, State
 from resetfree.problems.features import Features
 from resetfree.problems.features.scaling import Scaling
 

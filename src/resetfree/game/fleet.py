@@ -21,14 +21,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from resetfree.core.arrays import Floats
-from resetfree.core.errors import InvalidInput
+from resetfree.core import Floats, InvalidInput
 from resetfree.core.plain_tree import decode, encode
 from resetfree.game.capabilities import MapsDanger
 from resetfree.game.contract import DualPlayer, Plan, PrimalPlayer, Round
 from resetfree.game.delayed import HeldPlan
 from resetfree.game.loop import Direct, Game, learn_round, make_plan
-from resetfree.problems.contract import Episode, Intervention, Problem, State
+from resetfree.problems import Episode, Intervention, Problem, State
 from resetfree.problems.stepping import playable
 
 MEMORY = 0.9  # what a machine earns is averaged over about 1 / (1 - MEMORY) of its episodes

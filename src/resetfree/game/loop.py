@@ -11,10 +11,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from resetfree.core.errors import NotCertifiable, OperatorTimeout
-from resetfree.core.settings import PositiveInt, check
+from resetfree.core import NotCertifiable, OperatorTimeout, PositiveInt, check
 from resetfree.game.contract import DualPlayer, Pauses, Plan, PrimalPlayer, Round, check_actions
-from resetfree.problems.contract import Episode, Problem, State
+from resetfree.problems import Episode, Problem, State
 from resetfree.problems.operators.channel import Operator
 
 P = TypeVar("P")

@@ -10,10 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.arrays import Bools, Floats, longer
-from resetfree.core.errors import InvalidInput
-from resetfree.problems.action_spaces import Choices
-from resetfree.problems.contract import Episode, Problem
+from resetfree.core import Bools, Floats, InvalidInput, longer
+from resetfree.problems import Choices, Episode, Problem
 
 NO_ACTION = -1
 LEAST_ROOM = 256

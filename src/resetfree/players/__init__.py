@@ -19,14 +19,11 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
-from resetfree.core.arguments import shown
+from resetfree.core import InvalidInput, NotCertifiable, Notice, PositiveInt, check, check_names, shown
 from resetfree.core.discovery import Registry, Unfit, checked_class, classes_in
-from resetfree.core.errors import InvalidInput, NotCertifiable, Notice
-from resetfree.core.settings import PositiveInt, check, check_names
 from resetfree.game.capabilities import AdaptsToProblem, NamesPartner, Partner
 from resetfree.game.contract import DualPlayer, Plan, PrimalPlayer, Round, Statement
-from resetfree.problems.contract import Episode, Problem
-from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.problems import Episode, FiniteMDP, Problem
 
 Role: TypeAlias = Literal["primal", "dual"]
 FAMILIES: dict[Role, tuple[str, ...]] = {

@@ -17,7 +17,7 @@ from jax import Array
 from jax.scipy.special import ndtri
 from numpy.typing import NDArray
 
-from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.problems import FiniteMDP
 
 # A finite problem as arrays of fixed shape, seeds last: what every compiled pass reads.
 #

@@ -11,16 +11,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.arguments import shown
-from resetfree.core.arrays import Floats
-from resetfree.core.errors import InvalidInput, RunError, imported, one_line
-from resetfree.core.settings import Count, check
-from resetfree.core.state import require
+from resetfree.core import Count, Floats, InvalidInput, RunError, check, imported, one_line, require, shown
 from resetfree.game.capabilities import Decides, Decision, Exploits, Follows, LearnsFromEpisodes
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.takeover import ERROR, Comparison, SafeStates, Verdict, within_region
-from resetfree.problems.action_spaces import Box, Choices, own_action
-from resetfree.problems.contract import Episode, Note, Policy, Problem, State
+from resetfree.problems import Box, Choices, Episode, Note, Policy, Problem, State
+from resetfree.problems.action_spaces import own_action
 from resetfree.problems.finite.tabular_policy import TabularPolicy, as_policy
 from resetfree.problems.stepping import playable
 

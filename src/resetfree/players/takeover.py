@@ -46,9 +46,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.arrays import Floats
-from resetfree.core.state import require
-from resetfree.problems.contract import Problem, State
+from resetfree.core import Floats, require
+from resetfree.problems import Problem, State
 
 ERROR = 0.05  # with which the learned policy takes over, or gives back, wrongly
 EVEN, MOST, CHARGE = 0.5, 0.9, 0.9  # p if nothing is known, p and 1 - p at most, and p once it is in charge

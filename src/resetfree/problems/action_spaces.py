@@ -16,10 +16,8 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from resetfree.core.arguments import array, as_array, is_sequence, shown, whole
-from resetfree.core.arrays import Floats
-from resetfree.core.errors import InvalidInput
-from resetfree.core.settings import expect
+from resetfree.core import Floats, InvalidInput, as_array, expect, is_sequence, shown, whole
+from resetfree.core.arguments import array
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,9 +15,8 @@ from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 
-from resetfree.core.arrays import Floats
-from resetfree.core.errors import InvalidInput, ResetFreeError
-from resetfree.core.settings import NonNegative, Range, accepts, is_float, shown
+from resetfree.core import Floats, InvalidInput, NonNegative, Range, ResetFreeError, shown
+from resetfree.core.settings import accepts, is_float
 from resetfree.core.state import plain_dtype
 from resetfree.problems.action_spaces import ActionSpace, Box, Choices, box_between
 from resetfree.problems.contract import Episode, Problem, State, is_frozen

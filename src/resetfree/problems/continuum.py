@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from resetfree.core.arrays import Bools, Floats
+from resetfree.core import Bools, Floats
 from resetfree.problems.action_spaces import PairFeatures
 from resetfree.problems.contract import ChoicePolicy, Problem, State
 

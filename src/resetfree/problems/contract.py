@@ -23,11 +23,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core import state
-from resetfree.core.arguments import is_function, is_sequence, whole
-from resetfree.core.arrays import Floats
-from resetfree.core.errors import InvalidInput, one_line
-from resetfree.core.settings import check, expect
+from resetfree.core import Floats, InvalidInput, check, expect, is_function, is_sequence, one_line, state, whole
 from resetfree.problems.action_spaces import ActionSpace, Choices, PairFeatures
 from resetfree.problems.features import FeatureMap
 from resetfree.problems.knowledge import Factors, GoalColumns, Guidance

@@ -16,8 +16,7 @@ from typing import Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkabl
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.arrays import Floats
-from resetfree.core.state import require
+from resetfree.core import Floats, require
 from resetfree.problems.action_spaces import Box, Choices, from_unit, to_unit
 from resetfree.problems.contract import ChoicePolicy, Policy, State
 

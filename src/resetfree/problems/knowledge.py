@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.arrays import Bools, Floats
-from resetfree.core.errors import InvalidInput
+from resetfree.core import Bools, Floats, InvalidInput
 
 MOST = 10_000_000  # values of a factor that are distinguished
 NEARLY = 1e-3  # of a goal, and beside it: nearly reached

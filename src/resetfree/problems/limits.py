@@ -15,10 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from resetfree.core.arguments import is_function, shown
-from resetfree.core.arrays import Bools, Floats
-from resetfree.core.errors import InvalidInput, imported, one_line
-from resetfree.core.settings import expect
+from resetfree.core import Bools, Floats, InvalidInput, expect, imported, is_function, one_line, shown
 from resetfree.problems.action_spaces import Box
 from resetfree.problems.features.scaling import Scaling
 

@@ -24,9 +24,7 @@ from typing import Any, Protocol, runtime_checkable
 import gymnasium
 import numpy as np
 
-from resetfree.core.arrays import Floats
-from resetfree.core.errors import InvalidInput
-from resetfree.core.settings import Positive, PositiveInt, check, expect
+from resetfree.core import Floats, InvalidInput, Positive, PositiveInt, check, expect
 from resetfree.core.ticks import MONOTONIC, SECOND, Rate, Ticks
 from resetfree.problems.action_spaces import Box, Choices
 from resetfree.problems.contract import Episode, Policy, State

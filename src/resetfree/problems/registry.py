@@ -13,10 +13,9 @@ from functools import cached_property, partial
 from types import ModuleType
 from typing import Any, NamedTuple, TypeVar, cast
 
-from resetfree.core.arguments import shown, words
+from resetfree.core import InvalidInput, NotCertifiable, ResetFreeError, UnknownName, expect, imported, shown, words
 from resetfree.core.discovery import Registry, Unfit
-from resetfree.core.errors import InvalidInput, NotCertifiable, ResetFreeError, UnknownName, imported
-from resetfree.core.settings import check_options, expect, parameters
+from resetfree.core.settings import check_options, parameters
 from resetfree.core.system import Closes
 from resetfree.problems.blueprint import fingerprint
 from resetfree.problems.contract import Problem

@@ -13,9 +13,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from resetfree.core.arguments import shown
-from resetfree.core.arrays import Floats
-from resetfree.core.errors import InvalidInput
+from resetfree.core import Floats, InvalidInput, shown
 from resetfree.problems.action_spaces import Choices
 from resetfree.problems.contract import ChoicePolicy, Episode, Policy, Problem, State
 from resetfree.problems.finite.tabular_policy import Sizes, TabularPolicy, as_policy

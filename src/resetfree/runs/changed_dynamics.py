@@ -17,10 +17,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from resetfree.core.arrays import Floats
+from resetfree.core import Floats
 from resetfree.game.replay_buffer import vectors
-from resetfree.problems.action_spaces import Choices
-from resetfree.problems.contract import Episode, Note, Problem
+from resetfree.problems import Choices, Episode, Note, Problem
 
 ALARM = 0.01  # the probability of a false alarm, at most
 STAKES = (0.3, 0.1, 0.03, 0.01)  # parts of the wealth that are bet on a transition, an account for each

@@ -14,13 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core import arguments, state
-from resetfree.core.arguments import is_special
-from resetfree.core.errors import InvalidInput, RunError
-from resetfree.core.settings import expect
+from resetfree.core import InvalidInput, RunError, arguments, expect, is_special, state
 from resetfree.game.capabilities import StartsFromPolicy
 from resetfree.players import discover
-from resetfree.problems.contract import Episode, Note, Problem
+from resetfree.problems import Episode, Note, Problem
 from resetfree.problems.gym.events import AS_THEY_ARE, learned, scaled, usual
 from resetfree.runs.data.all_transitions import episodes_for
 from resetfree.runs.data.dataset import GivenData, check_fit, taught

@@ -14,13 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.arrays import Floats
-from resetfree.core.errors import AssumptionViolated, InvalidInput, NotCertifiable
+from resetfree.core import AssumptionViolated, Floats, InvalidInput, NotCertifiable
 from resetfree.core.readable import counted, duration, number
 from resetfree.game.contract import Prediction
 from resetfree.players import discover
-from resetfree.problems.contract import Note
-from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.problems import FiniteMDP, Note
 from resetfree.runs.file.newfile import Ending
 from resetfree.theory.certificates.anytime import SHOWN, resets_lower, resets_upper
 from resetfree.theory.certificates.record import Record

@@ -13,15 +13,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
-from resetfree.core import arguments
-from resetfree.core.arguments import whole
-from resetfree.core.errors import InvalidInput, RunError
+from resetfree.core import InvalidInput, RunError, arguments, whole
 from resetfree.game.contract import MOST_EPISODES, DualPlayer, PrimalPlayer
 from resetfree.players import current_settings
 from resetfree.players.controlled import learner_of
+from resetfree.problems import PROBLEMS, World, find_world
 from resetfree.problems.blueprint import describe, model_from
 from resetfree.problems.operators import Operator
-from resetfree.problems.registry import PROBLEMS, World, find_world
 from resetfree.runs.dataset_loading import taught_again, taught_anew
 from resetfree.runs.file.ledger import Ledger, read, read_spec_of
 from resetfree.runs.file.recorded import RecordedRound, ReplayedProblem, columns_of, difference

@@ -15,10 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from resetfree.core.arrays import Bools, Floats
-from resetfree.core.errors import InvalidInput
-from resetfree.problems.action_spaces import Box
-from resetfree.problems.contract import Episode, Problem
+from resetfree.core import Bools, Floats, InvalidInput
+from resetfree.problems import Box, Episode, Problem
 from resetfree.problems.gym.flattening import names_of
 from resetfree.runs.data.tables import (
     ACTION,

@@ -10,13 +10,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from types import MappingProxyType
 
-from resetfree.core.errors import EnvironmentFailed, ResetFreeError, RunError
+from resetfree.core import EnvironmentFailed, ResetFreeError, RunError
 from resetfree.core.interrupts import Stop, held
 from resetfree.core.state import check_structure
 from resetfree.game.contract import RequestsHelp, Round
 from resetfree.game.loop import reset_if_due
 from resetfree.players import Role
-from resetfree.problems.registry import World
+from resetfree.problems import World
 from resetfree.runs.changed_dynamics import change_note, watch_for
 from resetfree.runs.file.ledger import Ledger
 from resetfree.runs.file.newfile import STOPPED, Contents, Ending, raise_unsaved

@@ -17,19 +17,15 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core import InvalidInput, ResetFreeError, RunError, expect, real, shown, words
 from resetfree.core import state as states
-from resetfree.core.arguments import real, shown, words
-from resetfree.core.errors import InvalidInput, ResetFreeError, RunError
-from resetfree.core.settings import expect
 from resetfree.game.capabilities import DangerMap, Decides, Decision, Exploits, MapsDanger
 from resetfree.game.contract import PrimalPlayer, Statement
 from resetfree.players import Role, discover, player_class
-from resetfree.problems.action_spaces import Box
+from resetfree.problems import PROBLEMS, Box, ChoicePolicy, Policy, Problem, State
 from resetfree.problems.blueprint import Blueprint, action_array, check_start, describe
-from resetfree.problems.contract import ChoicePolicy, Policy, Problem, State
 from resetfree.problems.finite.tabular_policy import TabularPolicy, table
 from resetfree.problems.gym import DOTTED, of_adapter
-from resetfree.problems.registry import PROBLEMS
 from resetfree.problems.stepping import playable
 from resetfree.runs.data.dataset import read_data, taught
 from resetfree.runs.file.recorded import checked

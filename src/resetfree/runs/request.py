@@ -16,17 +16,26 @@ from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 
 import numpy as np
 
-from resetfree.core import arguments
-from resetfree.core.arguments import flag, is_function, real, whole
-from resetfree.core.errors import InvalidInput, UnknownName
-from resetfree.core.settings import check, check_names, expect, parameters
+from resetfree.core import (
+    InvalidInput,
+    UnknownName,
+    arguments,
+    check,
+    check_names,
+    expect,
+    flag,
+    is_function,
+    real,
+    whole,
+)
+from resetfree.core.settings import parameters
 from resetfree.game.contract import MOST_EPISODES, DualPlayer, PrimalPlayer, Round
 from resetfree.game.loop import Game
-from resetfree.problems.contract import Problem
+from resetfree.problems import Problem, World, find_world
 from resetfree.problems.gym.builder import from_gym
 from resetfree.problems.operators import Operator
 from resetfree.problems.paced import Deadlines
-from resetfree.problems.registry import World, find_world, is_environment
+from resetfree.problems.registry import is_environment
 from resetfree.runs.file.newfile import Ending
 from resetfree.runs.live.learner_location import LOWEST, RayLearner, checked_location
 from resetfree.runs.result import Run

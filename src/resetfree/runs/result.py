@@ -15,18 +15,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.arrays import Floats
+from resetfree.core import Floats, NotCertifiable, RunError
 from resetfree.core.certificate import Certificate
-from resetfree.core.errors import NotCertifiable, RunError
 from resetfree.game.capabilities import Decision
 from resetfree.game.contract import Pauses, Prediction
 from resetfree.players import Role, discover, make_player
 from resetfree.players.controlled import learner_of, under_controller
+from resetfree.problems import FiniteMDP, Intervention, Note, Problem, find_world
 from resetfree.problems.blueprint import fingerprint, number
 from resetfree.problems.continuum import Continuum, as_rows, continuum_behind, inside_continuum
-from resetfree.problems.contract import Intervention, Note, Problem
-from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.registry import find_world, problems
+from resetfree.problems.registry import problems
 from resetfree.runs import display
 from resetfree.runs.display import Foresight, foresight, meant, predicted_resets
 from resetfree.runs.file.newfile import Ending

@@ -21,19 +21,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core import state
-from resetfree.core.arrays import Floats
+from resetfree.core import Floats, InvalidInput, NotCertifiable, ResetFreeError, RunError, state
 from resetfree.core.certificate import Certificate
-from resetfree.core.errors import InvalidInput, NotCertifiable, ResetFreeError, RunError
 from resetfree.core.plain_tree import decode
 from resetfree.game.contract import Round, depends_on_length
 from resetfree.game.delayed import STARTS, DelayedGame, HeldPlan, RecordedDelays, reset_chance
 from resetfree.game.fleet import FleetGame
 from resetfree.game.loop import Game
-from resetfree.problems.action_spaces import Choices
+from resetfree.problems import Choices, Note, Problem, World
 from resetfree.problems.blueprint import Blueprint, check_start
-from resetfree.problems.contract import Note, Problem
-from resetfree.problems.registry import World
 from resetfree.problems.stepping import playable
 from resetfree.runs.data.dataset import read_data, taught
 from resetfree.runs.file import runfile

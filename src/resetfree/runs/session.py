@@ -19,16 +19,13 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.arguments import real, whole, words
-from resetfree.core.errors import InvalidInput, Notice, UnknownName
-from resetfree.core.settings import check, expect
+from resetfree.core import InvalidInput, Notice, UnknownName, check, expect, real, whole, words
 from resetfree.game.contract import MOST_EPISODES, Round
 from resetfree.game.fleet import Fleet
 from resetfree.game.loop import Game
 from resetfree.players import Role
-from resetfree.problems.contract import Problem
+from resetfree.problems import Problem, World
 from resetfree.problems.operators import Automatic, Operator
-from resetfree.problems.registry import World
 from resetfree.runs.data.dataset import GivenData
 from resetfree.runs.file.ledger import Ledger
 from resetfree.runs.file.newfile import LONGEST, Contents, Ending

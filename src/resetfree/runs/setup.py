@@ -9,9 +9,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core import state
-from resetfree.core.arguments import real, shown, whole, words
-from resetfree.core.errors import InvalidInput, NotCertifiable, Notice, ResetFreeError, UnknownName
+from resetfree.core import (
+    InvalidInput,
+    NotCertifiable,
+    Notice,
+    ResetFreeError,
+    UnknownName,
+    real,
+    shown,
+    state,
+    whole,
+    words,
+)
 from resetfree.game.capabilities import choose
 from resetfree.game.contract import MOST_EPISODES, DualPlayer, PrimalPlayer, Round, TakesTurns, check_actions
 from resetfree.game.delayed import Delay, DelayedGame, with_delay
@@ -20,11 +29,9 @@ from resetfree.game.loop import DIRECT, FEEDBACK, Direct, Game, begin, play
 from resetfree.players import Role, discover, fitting, make_player, paired, player_class
 from resetfree.players import settings as defaults_of
 from resetfree.players.controlled import EXPLORE, named, with_controller
+from resetfree.problems import PROBLEMS, FiniteMDP, Note, Problem, State, World
 from resetfree.problems.blueprint import blueprint, describe, plain_model
 from resetfree.problems.continuum import continuum_behind
-from resetfree.problems.contract import Note, Problem, State
-from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.registry import PROBLEMS, World
 from resetfree.runs.file.runfile import Checkpoint, encode_start
 from resetfree.runs.request import GROUPS, Settings, Who
 from resetfree.theory.assumptions import constant_multipliers, dual_class

@@ -21,11 +21,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.arrays import Floats
-from resetfree.core.errors import InvalidInput, ResetFreeError, RunError
+from resetfree.core import Floats, InvalidInput, ResetFreeError, RunError
 from resetfree.core.files import drafted
 from resetfree.core.state import unpack
-from resetfree.problems.registry import find_world
+from resetfree.problems import find_world
 from resetfree.runs.display import meant, predicted_resets
 from resetfree.runs.file.recorded import own_returns
 from resetfree.runs.file.runfile import connect, damaged, read_spec, sentences, start_type

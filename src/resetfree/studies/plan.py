@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias, TypeVar
 
-from resetfree.core.errors import InvalidInput, ResetFreeError
-from resetfree.core.settings import Rule, check, check_names, declarations, expect, record
+from resetfree.core import InvalidInput, ResetFreeError, Rule, check, check_names, expect, record
+from resetfree.core.settings import declarations
 from resetfree.game.loop import FEEDBACK
 from resetfree.players import BASES
 from resetfree.problems import registry

@@ -10,8 +10,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from resetfree.core.arrays import Floats
-from resetfree.core.compiled import jit
+from resetfree.core import Floats, jit
 
 RESAMPLES = 4000
 SEED = 20_240

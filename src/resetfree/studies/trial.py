@@ -23,13 +23,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, Unpack
 
-from resetfree.core.errors import InvalidInput, ResetFreeError, RunError, one_line
+from resetfree.core import InvalidInput, ResetFreeError, RunError, one_line
 from resetfree.core.files import WriterLock, drafted, is_held, lacks_room, sweep_out
 from resetfree.core.system import NONBLOCK
 from resetfree.game.contract import Round
 from resetfree.game.loop import Game
 from resetfree.players import BASES, Role, current_settings, discover
-from resetfree.problems.registry import World, find_world
+from resetfree.problems import World, find_world
 from resetfree.runs.file.newfile import remove
 from resetfree.runs.file.runfile import connect, sentences
 from resetfree.runs.learn import Progress, Stopped, fulfil

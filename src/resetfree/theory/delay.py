@@ -19,9 +19,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from resetfree.core.arrays import Bools, Floats, Ints
-from resetfree.core.errors import InvalidInput
-from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.core import Bools, Floats, Ints, InvalidInput
+from resetfree.problems import FiniteMDP
 from resetfree.theory.regret import Rounds, exact_rounds
 
 

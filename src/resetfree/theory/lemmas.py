@@ -13,13 +13,11 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from resetfree.core.arrays import Floats
+from resetfree.core import Floats, InvalidInput, PositiveInt, Probability, Rule, check, expect
 from resetfree.core.certificate import Certificate, over_rounds
-from resetfree.core.errors import InvalidInput
-from resetfree.core.settings import PositiveInt, Probability, Rule, check, expect
+from resetfree.problems import FiniteMDP
 from resetfree.problems.finite.backward import exponential_weights
 from resetfree.problems.finite.composed import with_contexts
-from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.registry import make
 from resetfree.theory.oracle.dynamic_programming import Solution, Values, best_response, evaluate, solve, temptation
 from resetfree.theory.oracle.fractions import ZERO, evaluate_exactly, exact_model, exact_policy, solve_exactly

@@ -109,9 +109,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from resetfree.core.arrays import Floats
-from resetfree.core.compiled import jit
-from resetfree.problems.contract import Problem
+from resetfree.core import Floats, jit
+from resetfree.problems import Problem
 from resetfree.theory.certificates.anytime import resets_upper
 
 SETS = "intervals of all sets of next states"

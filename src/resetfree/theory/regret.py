@@ -15,11 +15,10 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from resetfree.core.arrays import Floats
-from resetfree.core.errors import AssumptionViolated, InvalidInput, NotCertifiable
+from resetfree.core import AssumptionViolated, Floats, InvalidInput, NotCertifiable, expect
 from resetfree.core.readable import number
-from resetfree.core.settings import expect
-from resetfree.problems.finite.mdp import FiniteMDP, check_start
+from resetfree.problems import FiniteMDP
+from resetfree.problems.finite.mdp import check_start
 from resetfree.theory.oracle.dynamic_programming import Solution, Values, evaluate
 from resetfree.theory.oracle.nodes import AtStarts
 

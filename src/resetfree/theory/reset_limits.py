@@ -74,8 +74,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from resetfree.core.settings import Count, check
-from resetfree.problems.finite.mdp import FiniteMDP, check_model
+from resetfree.core import Count, check
+from resetfree.problems import FiniteMDP, check_model
 from resetfree.problems.finite.safety import feasibility, unsafe_pairs
 
 POSITIONS, ENTRIES = 4_000, 400_000  # that are searched at most: about a second

@@ -18,9 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
-from resetfree.core.arrays import Floats
-from resetfree.core.errors import InvalidInput
-from resetfree.core.settings import Bound, PositiveInt, check, check_fields
+from resetfree.core import Bound, Floats, InvalidInput, PositiveInt, check, check_fields
 
 TOLERANCE = 1e-9
 ROUNDING = 1e-14  # what is left, relatively, of a projection that is zero

@@ -13,12 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from resetfree.core.arguments import whole
-from resetfree.core.arrays import Bools, Floats
+from resetfree.core import AssumptionViolated, Bools, Floats, InvalidInput, NotCertifiable, expect, whole
 from resetfree.core.certificate import Certificate, Kind, Status, over_rounds
-from resetfree.core.errors import AssumptionViolated, InvalidInput, NotCertifiable
-from resetfree.core.settings import expect
-from resetfree.problems.finite.mdp import FiniteMDP, check_model
+from resetfree.problems import FiniteMDP, check_model
 from resetfree.problems.finite.tabular_policy import random_policy, uniform
 from resetfree.theory.assumptions import reachable_starts
 from resetfree.theory.oracle.dynamic_programming import (

@@ -55,9 +55,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.arrays import Bools, Floats
-from resetfree.core.compiled import jit
-from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.core import Bools, Floats, jit
+from resetfree.problems import FiniteMDP
 from resetfree.problems.finite.safety import safe_sets
 from resetfree.theory.certificates.anytime import DELTA, resets_upper
 from resetfree.theory.proved_widths import IntervalWidth, kl_lower, kl_upper, radius_at

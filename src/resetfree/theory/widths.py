@@ -6,7 +6,7 @@ of the targets (H for rewards, 1 for costs), alpha inverse temperature of the so
 
 from math import log, sqrt
 
-from resetfree.core.settings import NonNegative, Positive, PositiveInt, Probability, checked
+from resetfree.core import NonNegative, Positive, PositiveInt, Probability, checked
 
 
 def softmax_alpha(episodes: int, horizon: int, n_actions: int, bound: float) -> float:

@@ -17,16 +17,11 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from scipy.special import betaincinv, stdtrit
 
-from resetfree.core.arguments import whole
-from resetfree.core.arrays import Bools, Floats
-from resetfree.core.errors import InvalidInput
-from resetfree.core.settings import Probability, check
+from resetfree.core import Bools, Floats, InvalidInput, Probability, check, whole
 from resetfree.game.contract import MOST_EPISODES
-from resetfree.problems.action_spaces import Box
-from resetfree.problems.contract import LIST_THEM, Episode, Problem
+from resetfree.problems import LIST_THEM, Box, Episode, Problem, find_world
 from resetfree.problems.finite.tabular_policy import TabularPolicy
 from resetfree.problems.gym import from_gym
-from resetfree.problems.registry import find_world
 from resetfree.theory.certificates.anytime import resets_lower, resets_upper
 from resetfree.theory.certificates.record import Record
 from resetfree.use.predictor import Predictor

@@ -15,15 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core import arguments
+from resetfree.core import InvalidInput, ResetFreeError, RunError, arguments
 from resetfree.core import state as states
-from resetfree.core.errors import InvalidInput, ResetFreeError, RunError
 from resetfree.core.files import drafted
 from resetfree.core.state import pack, unpack
 from resetfree.players import discover
-from resetfree.problems.action_spaces import ActionSpace, Box, Choices, box_between
+from resetfree.problems import ActionSpace, Box, ChoicePolicy, Choices, Policy
+from resetfree.problems.action_spaces import box_between
 from resetfree.problems.blueprint import LARGEST, action_array, bounds_from, features_from, plain_bounds, plain_features
-from resetfree.problems.contract import ChoicePolicy, Policy
 from resetfree.problems.features import Features
 from resetfree.use.evaluating import Evaluation, evaluate
 from resetfree.use.portable import MARK, PRODUCER, PortablePolicy, c_text, onnx_bytes

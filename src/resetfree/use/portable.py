@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.errors import InvalidInput
-from resetfree.problems.action_spaces import Box
+from resetfree.core import InvalidInput
+from resetfree.problems import Box
 from resetfree.problems.formula import Formula, HasFormula
 from resetfree.use.predictor import Predictor, size
 

@@ -11,12 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.arguments import as_array, flag, shown, whole
-from resetfree.core.arrays import Floats
-from resetfree.core.errors import InvalidInput
-from resetfree.core.settings import expect
-from resetfree.problems.action_spaces import ActionSpace, Box, Choices
-from resetfree.problems.contract import ChoicePolicy, Policy, Problem
+from resetfree.core import Floats, InvalidInput, as_array, expect, flag, shown, whole
+from resetfree.problems import ActionSpace, Box, ChoicePolicy, Choices, Policy, Problem
 from resetfree.problems.features import FeatureMap
 from resetfree.problems.finite.tabular_policy import TabularPolicy
 from resetfree.problems.gym.events import Unusable

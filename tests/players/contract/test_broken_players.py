@@ -21,7 +21,7 @@ from resetfree.players.testing.battery import (
     usual,
 )
 from resetfree.players.testing.trial_problems import corners, played
-from resetfree.problems.contract import State
+from resetfree.problems import State
 
 
 @dataclass

@@ -27,8 +27,8 @@ from resetfree.players.elimination.landings import (
 )
 from resetfree.players.elimination.rule_elimination import RuleElimination
 from resetfree.players.tabular import count_players
+from resetfree.problems import Factor, Factors
 from resetfree.problems.finite.mdp import FiniteProblem
-from resetfree.problems.knowledge import Factor, Factors
 from resetfree.theory.assumptions import unsafe_pairs
 
 FREE = ConstantPenalty(C=0.0)

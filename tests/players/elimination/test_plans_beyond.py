@@ -9,7 +9,7 @@ import pytest
 from tests.players.elimination.test_elimination_bound import KINDS, small
 
 import resetfree as rf
-from resetfree.core.arrays import Bools
+from resetfree.core import Bools
 from resetfree.game.loop import begin, play
 from resetfree.players.dual.one_multiplier import ConstantPenalty
 from resetfree.players.elimination import GAMMA, EliminationPlayer, EliminationState, LongRun

@@ -27,8 +27,8 @@ from resetfree.players.elimination.rule_class import (
 )
 from resetfree.players.elimination.rule_elimination import RuleElimination, RuleState
 from resetfree.players.elimination.support_elimination import SharedElimination, SupportElimination
+from resetfree.problems import Factor, Factors
 from resetfree.problems.finite.mdp import FiniteProblem
-from resetfree.problems.knowledge import Factor, Factors
 from resetfree.theory.certificates.claims_paths import BY_RULES, EVERY_PATH
 
 FREE = ConstantPenalty(C=0.0)

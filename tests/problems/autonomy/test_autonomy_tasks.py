@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import resetfree as rf
-from resetfree.problems.autonomy import IDS, plane
-from resetfree.problems.autonomy.goal_task import GoalTask
+from resetfree.problems.autonomy import IDS, GoalTask, plane
 from resetfree.problems.autonomy.plane import Peg, Tabletop, Workspace
 from resetfree.problems.autonomy.simulated import BACK, PITCH, FlipCheetah
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tests.problems.gym.reaching import even
 
 import resetfree as rf
-from resetfree.core.errors import EnvironmentFailed, Notice
+from resetfree.core import EnvironmentFailed, Notice
 from resetfree.problems.operators import Answer, Request
 from resetfree.theory.certificates.record import record_claims
 

@@ -8,10 +8,10 @@ import pytest
 from gymnasium import spaces
 
 import resetfree as rf
-from resetfree.core.errors import EnvironmentFailed, Notice
+from resetfree.core import EnvironmentFailed, Notice
+from resetfree.problems import Factor
 from resetfree.problems.gym import builder
 from resetfree.problems.gym.flattening import flatten
-from resetfree.problems.knowledge import Factor
 
 
 class Corridor(gymnasium.Env[Any, Any]):

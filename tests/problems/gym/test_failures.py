@@ -9,7 +9,7 @@ import pytest
 from tests.problems.gym.reaching import even
 
 import resetfree as rf
-from resetfree.core.errors import EnvironmentFailed
+from resetfree.core import EnvironmentFailed
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.problems.gym.reaching import Reach
 
 import resetfree as rf
-from resetfree.core.errors import EnvironmentFailed
+from resetfree.core import EnvironmentFailed
 from resetfree.problems.features.basis import RandomFourier
 from resetfree.problems.gym.events import Condition
 from resetfree.problems.gym.flattening import flatten, is_image, names_of

@@ -8,7 +8,7 @@ import pytest
 from gymnasium import spaces
 
 import resetfree as rf
-from resetfree.core.errors import EnvironmentFailed, Notice
+from resetfree.core import EnvironmentFailed, Notice
 from resetfree.problems.blueprint import fingerprint
 from resetfree.problems.gym.adapter import GymProblem
 

@@ -9,7 +9,7 @@ import pytest
 from gymnasium import spaces
 
 import resetfree as rf
-from resetfree.core.errors import Notice
+from resetfree.core import Notice
 
 
 class Late(gymnasium.Env[Any, Any]):

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.problems.gym.reaching import evenly
 
 import resetfree as rf
-from resetfree.core.errors import EnvironmentFailed
-from resetfree.problems.finite.mdp import model_behind
+from resetfree.core import EnvironmentFailed
+from resetfree.problems import model_behind
 from resetfree.problems.finite.tabular_policy import random_policy
 from resetfree.problems.gym import table_of
 from resetfree.problems.gym.events import Condition

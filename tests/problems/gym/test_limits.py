@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import resetfree as rf
-from resetfree.core.arrays import Floats
+from resetfree.core import Floats
 from resetfree.players import make_player
 from resetfree.players.model_based.machine_model import rollout
 from resetfree.problems.blueprint import fingerprint

@@ -14,8 +14,8 @@ from tests.bank import stop_at
 from tests.problems.gym.reaching import even
 
 import resetfree as rf
-from resetfree.core.errors import Notice
-from resetfree.problems.contract import Note
+from resetfree.core import Notice
+from resetfree.problems import Note
 from resetfree.problems.gym.events import Condition, event, reward_function
 from resetfree.show.cli import main
 from resetfree.theory.certificates.claims_reduction import primal_cover

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.problems.gym.reaching import evenly
 
 import resetfree as rf
-from resetfree.core.errors import EnvironmentFailed
+from resetfree.core import EnvironmentFailed
 from resetfree.problems.action_spaces import Levels
 from resetfree.problems.blueprint import action_array, actions_from, plain_array
 from resetfree.problems.features import make_features

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from resetfree.core.arrays import Floats
+from resetfree.core import Floats
 
 STEP = 1e-4
 Lagrangian = Callable[[Floats, Floats], float]  # (q, w) -> L

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.problems.machines.lagrange import generalised_force
 
-from resetfree.core.arrays import Floats
+from resetfree.core import Floats
 from resetfree.problems.machines.arm import (
     FRICTION,
     HOME,

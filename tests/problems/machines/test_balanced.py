@@ -8,7 +8,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 from tests.problems.machines.lagrange import generalised_force
 
-from resetfree.core.arrays import Floats
+from resetfree.core import Floats
 from resetfree.problems.machines import cart_pole, upright_pendulum
 from resetfree.problems.machines.set_points import EFFORT, SetPointMachine, play, runge_kutta
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import brentq
 from tests.problems.machines.lagrange import generalised_force
 
-from resetfree.core.arrays import Floats
+from resetfree.core import Floats
 from resetfree.problems.machines import lane, quadrotor, reactor
 from resetfree.problems.machines.set_points import runge_kutta
 

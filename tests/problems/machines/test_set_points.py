@@ -11,7 +11,7 @@ from gymnasium.utils.env_checker import check_env
 from tests.problems.machines.lagrange import generalised_force
 
 import resetfree as rf
-from resetfree.core.arrays import Floats
+from resetfree.core import Floats
 from resetfree.problems.machines import IDS, arm, cart_load, lane, quadrotor, reactor, two_tanks
 from resetfree.problems.machines.cart_load import CART, FORCE, GRAVITY, LOAD, PIVOT, RAIL, ROPE, CartLoad, energy
 from resetfree.problems.machines.set_points import EFFORT, SetPointMachine, play, runge_kutta

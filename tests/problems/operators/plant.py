@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import resetfree as rf
-from resetfree.core.errors import EnvironmentFailed
-from resetfree.problems.contract import Intervention, State
+from resetfree.core import EnvironmentFailed
+from resetfree.problems import Intervention, State
 from resetfree.problems.operators import Automatic, Operator, Request
 
 

@@ -24,7 +24,7 @@ from tests.problems.operators.plant import Counter
 from tests.waiting import LONG, until
 
 import resetfree as rf
-from resetfree.core.errors import OperatorTimeout
+from resetfree.core import OperatorTimeout
 from resetfree.problems.operators import Answer, Request, calls
 from resetfree.problems.operators.calls import Mail, Ntfy, Webhook
 from resetfree.show.cli import main

@@ -16,7 +16,7 @@ from tests.killing import run_driver
 from tests.waiting import ROOT, appear, surroundings
 
 import resetfree as rf
-from resetfree.core.errors import OperatorTimeout
+from resetfree.core import OperatorTimeout
 from resetfree.problems.operators import Request
 from resetfree.runs.file.runfile import connect, read_checkpoint, read_problem
 from resetfree.show.cli.progress import Tally, resets_line

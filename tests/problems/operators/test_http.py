@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 from tests.waiting import LONG, appear, until
 
 import resetfree as rf
-from resetfree.core import web
-from resetfree.core.errors import OperatorTimeout
+from resetfree.core import OperatorTimeout, web
 from resetfree.core.web import TOKEN
 from resetfree.problems.operators import Answer, Request
 

@@ -20,7 +20,7 @@ from tests.problems.operators.plant import Counter, Plant
 from tests.waiting import LONG, appear, until
 
 import resetfree as rf
-from resetfree.core.errors import EnvironmentFailed, OperatorTimeout
+from resetfree.core import EnvironmentFailed, OperatorTimeout
 from resetfree.core.readable import duration
 from resetfree.problems.operators import Answer, Request
 from resetfree.problems.operators.channel import LONGEST, check_reply, clean

@@ -17,7 +17,7 @@ from tests.show.cli.commands import run as run_command
 from tests.waiting import LONG, until
 
 import resetfree as rf
-from resetfree.core.errors import EnvironmentFailed, OperatorTimeout
+from resetfree.core import EnvironmentFailed, OperatorTimeout
 from resetfree.problems.machines import MACHINES, cart_pole
 from resetfree.problems.operators import Automatic, Request
 from resetfree.problems.remote import remote_machine

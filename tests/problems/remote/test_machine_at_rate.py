@@ -18,7 +18,7 @@ from tests.show.cli.test_cli_machine import Program
 from tests.waiting import LONG
 
 import resetfree as rf
-from resetfree.core.errors import EnvironmentFailed
+from resetfree.core import EnvironmentFailed
 from resetfree.core.ticks import SECOND, Ticks
 from resetfree.problems.gym.adapter import GymProblem
 from resetfree.problems.machines import cart_pole

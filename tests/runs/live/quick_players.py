@@ -11,7 +11,7 @@ import numpy as np
 
 import resetfree as rf
 from resetfree.players.model_based.model_search import LinearScores
-from resetfree.problems.contract import State
+from resetfree.problems import State
 
 
 @dataclass

@@ -18,7 +18,7 @@ from tests.runs.live.test_ray_learner import HERE, tame
 from tests.waiting import children, is_gone, surroundings, until
 
 import resetfree as rf
-from resetfree.core.errors import Notice
+from resetfree.core import Notice
 from resetfree.core.system import Activity, activity
 from resetfree.runs.file.ledger import read
 from resetfree.runs.live.board import MOST, STOPPED, TICK, TIMES, Progress, Vigil

@@ -16,7 +16,7 @@ from tests.runs.live.quick_players import Mortal, Quick, Raising, WithCode
 from tests.waiting import children, is_gone, surroundings, until
 
 import resetfree as rf
-from resetfree.core.errors import EnvironmentFailed, Notice
+from resetfree.core import EnvironmentFailed, Notice
 from resetfree.runs.file.ledger import read
 from resetfree.runs.live import board as board_folder
 from resetfree.runs.live import threads as recorder

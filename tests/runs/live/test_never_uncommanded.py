@@ -11,7 +11,7 @@ from tests.runs.live.quick_players import Mortal
 from tests.runs.live.test_live import learn, replayed
 
 import resetfree as rf
-from resetfree.core.errors import Notice
+from resetfree.core import Notice
 from resetfree.problems.remote.packets import ANSWERS
 from resetfree.runs.live.acting import _Acting
 

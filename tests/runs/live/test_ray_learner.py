@@ -24,7 +24,7 @@ from tests.runs.live.test_live import learn, replayed
 from tests.waiting import ROOT, children, surroundings, until
 
 import resetfree as rf
-from resetfree.core.errors import Notice
+from resetfree.core import Notice
 from resetfree.runs.file.ledger import read
 from resetfree.show.cli import main
 

@@ -17,7 +17,7 @@ from tests.runs.live.test_live import OPTIONS, PROBLEM, learn, replayed
 
 import resetfree as rf
 from resetfree.core.plain_tree import decode, encode
-from resetfree.problems.contract import State
+from resetfree.problems import State
 from resetfree.runs.file import runfile
 from resetfree.runs.live import acting, learner_location, remote_learner
 from resetfree.runs.live.assignment import Assignment

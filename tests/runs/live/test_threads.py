@@ -14,7 +14,7 @@ from tests.runs.live.test_live import learn, replayed
 from tests.waiting import until
 
 import resetfree as rf
-from resetfree.core.errors import Notice
+from resetfree.core import Notice
 from resetfree.game.delayed import HeldPlan
 from resetfree.runs.file.ledger import read
 from resetfree.runs.live import threads as callback_thread

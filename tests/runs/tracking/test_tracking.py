@@ -15,7 +15,7 @@ from tensorboardX.proto.event_pb2 import Event
 from tests.bank import stop_at
 
 import resetfree as rf
-from resetfree.problems.registry import find_world
+from resetfree.problems import find_world
 from resetfree.runs.tracking import PER_DECADE, ROUND, TensorBoard, best_values, marked, track_columns, tracked
 from resetfree.show.cli import main
 

@@ -12,7 +12,7 @@ import resetfree as rf
 from resetfree.players import BatchedForm, discover, has_batched_form
 from resetfree.players.batched import BatchedPlan, backward, exact_at
 from resetfree.players.linear.linear_ucb import LinearUCB
-from resetfree.problems.contract import State
+from resetfree.problems import State
 from resetfree.studies.engines.batched import faster_engine, play_batch
 
 

@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import poisson
 
 import resetfree as rf
-from resetfree.core.arrays import Floats
+from resetfree.core import Floats
 from resetfree.players import discover
 from resetfree.theory import certificates
 from resetfree.theory.certificates import RATES, certify

@@ -19,11 +19,10 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from resetfree.core.arrays import Floats
-from resetfree.core.errors import InvalidInput
+from resetfree.core import Floats, InvalidInput
 from resetfree.game.contract import Round, Statement
 from resetfree.players import check_episodes
-from resetfree.problems.contract import Problem, State
+from resetfree.problems import Problem, State
 from resetfree.problems.features import FeatureMap, Features
 from resetfree.theory.sets import Ball, ConvexSet, OrthantBall, SumOfSquaresBall, for_features, unsvec
 

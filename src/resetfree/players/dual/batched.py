@@ -10,13 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from resetfree.core.errors import InvalidInput
+from resetfree.core import InvalidInput
 from resetfree.players import BatchedForm
 from resetfree.players.batched import take
 from resetfree.players.dual import MultiplierLine, Space
 from resetfree.players.dual.one_multiplier import ConstantPenalty, Counting, OneMultiplier
 from resetfree.players.dual.online_gradient import ProjectedGradient
-from resetfree.problems.contract import Problem
+from resetfree.problems import Problem
 from resetfree.theory.sets import Ball, OrthantBall
 
 Given: TypeAlias = dict[str, Any]

@@ -33,14 +33,12 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from resetfree.core.arrays import Floats
-from resetfree.core.errors import InvalidInput, NotCertifiable
-from resetfree.core.settings import Count, NonNegative, Positive, PositiveBound
+from resetfree.core import Count, Floats, InvalidInput, NonNegative, NotCertifiable, Positive, PositiveBound
 from resetfree.game.capabilities import Comparator, DualHistory
 from resetfree.game.contract import DualPlayer, Plan, Round, Statement
 from resetfree.players import bound_of, no_margin, written_in
 from resetfree.players.dual import bounded, frames, root, signal
-from resetfree.problems.contract import Problem, State
+from resetfree.problems import Problem, State
 
 
 @dataclass(slots=True)

@@ -13,8 +13,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 
-from resetfree.core.arrays import Floats, Ints
-from resetfree.core.settings import Positive, PositiveBound
+from resetfree.core import Floats, Ints, Positive, PositiveBound
 from resetfree.game.capabilities import Comparator, DualHistory, OnlineBound
 from resetfree.game.contract import DualPlayer, Plan, Round, Statement
 from resetfree.players import bound_of, written_in
@@ -29,7 +28,7 @@ from resetfree.players.dual import (
     signal,
     square_over,
 )
-from resetfree.problems.contract import Problem, State
+from resetfree.problems import Problem, State
 
 
 @dataclass(slots=True)

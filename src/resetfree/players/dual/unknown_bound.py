@@ -18,13 +18,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from resetfree.core.arrays import Floats
-from resetfree.core.errors import NotCertifiable
-from resetfree.core.settings import NonNegative, Positive
+from resetfree.core import Floats, NonNegative, NotCertifiable, Positive
 from resetfree.game.capabilities import Comparator, DualHistory, Phase
 from resetfree.game.contract import DualPlayer, Plan, Round, Statement
 from resetfree.players.dual import signal
-from resetfree.problems.contract import Problem, State
+from resetfree.problems import Problem, State
 
 
 @dataclass(slots=True)

@@ -36,10 +36,7 @@ from typing import ClassVar, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.arrays import Bools, Floats
-from resetfree.core.compiled import jit
-from resetfree.core.settings import NonNegative, Probability
-from resetfree.core.state import require, within
+from resetfree.core import Bools, Floats, NonNegative, Probability, jit, require, within
 from resetfree.game.capabilities import Proof
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
 from resetfree.players import check_episodes
@@ -58,7 +55,7 @@ from resetfree.players.tabular.count_players import (
 from resetfree.players.tabular.counts import Counts, union_bound
 from resetfree.players.tabular.large_problems import Bad, LargeCounts
 from resetfree.players.tabular.sparse_counts import STATES
-from resetfree.problems.contract import Problem, State
+from resetfree.problems import Problem, State
 
 Objective: TypeAlias = Literal["episode", "long-run"]
 SAFE_FOR_GOOD = "what was seen to lead to a reset is never done again, so resets are bounded on every path"

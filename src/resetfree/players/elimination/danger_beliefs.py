@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.arrays import Bools, Floats
+from resetfree.core import Bools, Floats
 from resetfree.game.contract import Plan, Round
 from resetfree.players.elimination import LargeEliminationState, doubled
 from resetfree.players.elimination.landings import SELDOM, Edges, Landings
@@ -23,8 +23,7 @@ from resetfree.players.elimination.rule_class import LOG_MIX, Cells, Rules, beli
 from resetfree.players.tabular.count_players import TIE, Bonus, CountState
 from resetfree.players.tabular.large_problems import Held
 from resetfree.players.tabular.sparse_counts import NEWS, ROWS, STATES
-from resetfree.problems.contract import State
-from resetfree.problems.knowledge import Factors
+from resetfree.problems import Factors, State
 
 MOST_STAYS = 16  # survivals of one pair that count; in between, those at powers of two
 EXCEPTIONS = 0.75  # the largest belief about a pair before it survives, by the rules

@@ -22,8 +22,7 @@ from math import exp, lgamma, log
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.arrays import Bools, Floats
-from resetfree.core.compiled import jit
+from resetfree.core import Bools, Floats, jit
 from resetfree.players.elimination.rule_class import (
     Feature,
     Rules,
@@ -35,7 +34,7 @@ from resetfree.players.elimination.rule_class import (
 )
 from resetfree.players.tabular.count_players import TIE, CountState
 from resetfree.players.tabular.counts import Counts
-from resetfree.problems.knowledge import Factor, has_factors
+from resetfree.problems import Factor, has_factors
 
 Numbers = NDArray[np.int32]
 BAD, GOOD = 0.25, 0.75  # of the Beta distribution

@@ -46,9 +46,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.arrays import Bools, Floats
-from resetfree.core.compiled import jit
-from resetfree.problems.knowledge import NONE, Factor, Factors, has_factors
+from resetfree.core import Bools, Floats, jit
+from resetfree.problems import Factor, Factors, has_factors
+from resetfree.problems.knowledge import NONE
 
 Cells = NDArray[np.int32]
 RHO = np.array([1.0, 1.0, 1.0 / 3.0, 0.1])  # the chance of a fall from a fatal cell

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.arrays import Bools, Floats
+from resetfree.core import Bools, Floats
 from resetfree.game.capabilities import DangerMap, Decision, Suited
 from resetfree.game.contract import Plan, Round
 from resetfree.players import NeedsNoPenalty, TakesEpisodes
@@ -28,8 +28,7 @@ from resetfree.players.elimination.danger_beliefs import DOUBT, HALF, Beliefs, L
 from resetfree.players.elimination.landings import Edges, Landings, all_alike, filled, mean_pay
 from resetfree.players.elimination.rule_class import cautious_sets, in_words, least_suspect, rows_of, rules_of
 from resetfree.players.tabular.count_players import TIE, Bonus
-from resetfree.problems.contract import Problem, State
-from resetfree.problems.knowledge import Factors, has_factors
+from resetfree.problems import Factors, Problem, State, has_factors
 
 Moves: TypeAlias = Literal["pairs", "relative"]
 LARGEST = 2_000_000  # pairs up to which `auto` takes it: beliefs are kept about each

@@ -19,7 +19,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.arrays import Bools
+from resetfree.core import Bools
 from resetfree.game.capabilities import PrimalRegretBound, Suited, always
 from resetfree.game.contract import Plan, Round
 from resetfree.players import NO_PENALTY, Method, NeedsNoPenalty, TakesEpisodes, penalised, written_in
@@ -31,8 +31,7 @@ from resetfree.players.elimination import (
     doubled,
 )
 from resetfree.players.tabular.count_players import TIE, Bonus, CountState, noise_of
-from resetfree.problems.contract import Problem, State
-from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.problems import FiniteMDP, Problem, State
 from resetfree.theory.certificates.anytime import DELTA
 from resetfree.theory.proved_widths import log_corners
 from resetfree.theory.visit_sums import CellKinds, bonus_distance, cells_of, sum_over_steps
@@ -80,7 +79,7 @@ class SupportElimination(TakesEpisodes, EliminationPlayer):
     # Planning is for the episode: where goals lead elsewhere, plans beyond it were seen to stop finding them.
     suits = always(Suited(1, f"{WITHOUT_FEATURES}: {SAFE_FOR_GOOD}, and no bound on multipliers is needed", NO_PENALTY))
 
-    batched_form = written_in("tabular.batched:support_form")
+    batched_form = written_in("elimination.batched:support_form")
 
     @staticmethod
     def methods() -> list[Method]:

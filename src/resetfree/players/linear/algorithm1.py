@@ -16,14 +16,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from resetfree.core.arrays import Floats
-from resetfree.core.settings import Bound, NonNegative, Positive
+from resetfree.core import Bound, Floats, NonNegative, Positive
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
 from resetfree.players import bound_of, check_room, sizes
 from resetfree.players.dual.online_gradient import ProjectedGradient
 from resetfree.players.linear.linear_ucb import LinearUCB
 from resetfree.players.linear.regression import dimension_of, features_of
-from resetfree.problems.contract import Problem, State
+from resetfree.problems import Problem, State
 from resetfree.theory.widths import softmax_alpha
 
 

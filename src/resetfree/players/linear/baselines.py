@@ -43,17 +43,13 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.arrays import Floats, Ints
-from resetfree.core.compiled import jit
-from resetfree.core.errors import InvalidInput
-from resetfree.core.settings import NonNegative, Range
-from resetfree.core.state import require
+from resetfree.core import Floats, Ints, InvalidInput, NonNegative, Range, jit, require
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
 from resetfree.players import Build, Method, against, check_restarts, free_and_penalised, no_margin, sizes
 from resetfree.players.linear.linear_ucb import LinearUCB
 from resetfree.players.linear.regression import features_of
 from resetfree.players.linear.ridge import Regression, empty, expect, learn_episode
-from resetfree.problems.contract import Problem, State
+from resetfree.problems import Problem, State
 from resetfree.problems.finite.backward import exponential_weights
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from resetfree.core.errors import InvalidInput
+from resetfree.core import InvalidInput
 from resetfree.players import BatchedForm
 from resetfree.players.batched import (
     BatchedPlan,
@@ -35,7 +35,7 @@ from resetfree.players.linear.greedy_composite import GreedyComposite
 from resetfree.players.linear.linear_ucb import LinearUCB
 from resetfree.players.linear.ridge import TIE
 from resetfree.players.tabular import batched as counts
-from resetfree.problems.contract import Problem
+from resetfree.problems import Problem
 
 # Ridge regression of next-state values, for many rows at once, in the form that the features allow.
 #

@@ -15,16 +15,14 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from resetfree.core.arrays import Bools, Floats, Ints, longer
-from resetfree.core.errors import InvalidInput
-from resetfree.core.state import require, within
+from resetfree.core import Bools, Floats, Ints, InvalidInput, longer, require, within
 from resetfree.game.contract import Round
 from resetfree.game.replay_buffer import NO_ACTION, ReplayBuffer, empty_buffer
 from resetfree.players import check_room
 from resetfree.players.linear.pair_values import Widths, greedy_pass, greedy_rows, learn_pairs, soft_pass, soft_rows
+from resetfree.problems import Episode, Problem, State
 from resetfree.problems.action_spaces import PairFeatures
 from resetfree.problems.continuum import RowPolicy
-from resetfree.problems.contract import Episode, Problem, State
 from resetfree.theory.proved_widths import CoverWidth, cover_betas
 
 # What linear players keep on a continuum of states: every transition, rank-one regressions, and what plans rest on.

@@ -10,9 +10,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from resetfree.core.arrays import Floats
-from resetfree.core.settings import Bound, NonNegative, Positive, Probability
-from resetfree.core.state import require
+from resetfree.core import Bound, Floats, NonNegative, Positive, Probability, require
 from resetfree.game.capabilities import Partner, Proof, Suited
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
 from resetfree.players import (
@@ -38,7 +36,7 @@ from resetfree.players.linear.regression import (
     longer_than_one,
     no_samples,
 )
-from resetfree.problems.contract import Problem, State
+from resetfree.problems import Problem, State
 from resetfree.theory.proved_widths import (
     CORNERS,
     COVER,

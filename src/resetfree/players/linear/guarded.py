@@ -17,9 +17,7 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from resetfree.core.arrays import Bools, Floats
-from resetfree.core.errors import InvalidInput, NotCertifiable
-from resetfree.core.settings import Positive, Probability, Range
+from resetfree.core import Bools, Floats, InvalidInput, NotCertifiable, Positive, Probability, Range
 from resetfree.game.capabilities import Partner, PrimalRegretBound, Proof, Suited
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
 from resetfree.players import (
@@ -45,8 +43,7 @@ from resetfree.players.linear.regression import Samples, add, no_samples
 from resetfree.players.linear.ridge import plan_among
 from resetfree.players.tabular.count_players import whole_size
 from resetfree.players.tabular.sparse_counts import SMALL
-from resetfree.problems.contract import Problem, State
-from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.problems import FiniteMDP, Problem, State
 from resetfree.theory.widths import softmax_alpha
 
 RIDGE = 0.01

@@ -12,16 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.arrays import Bools, Floats, Ints
-from resetfree.core.compiled import jit
+from resetfree.core import Bools, Floats, Ints, jit
 from resetfree.game.capabilities import FallsBound, PrimalRegretBound, Proof
 from resetfree.game.contract import Round
 from resetfree.players import check_room, sizes
 from resetfree.players.linear.pair_values import Widths
 from resetfree.players.linear.regression import WholePass
 from resetfree.players.tabular.counts import ALL, Counts, HasCounts, empty_counts
-from resetfree.problems.contract import Problem
-from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.problems import FiniteMDP, Problem
 from resetfree.theory.proved_widths import (
     EACH_SUM,
     SETS,

@@ -11,9 +11,17 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.arrays import Floats
-from resetfree.core.errors import InvalidInput, NotCertifiable
-from resetfree.core.settings import Bound, NonNegative, Positive, Probability, Range, expect
+from resetfree.core import (
+    Bound,
+    Floats,
+    InvalidInput,
+    NonNegative,
+    NotCertifiable,
+    Positive,
+    Probability,
+    Range,
+    expect,
+)
 from resetfree.game.capabilities import FallsBound, Partner, PlanAges, PrimalRegretBound, Proof, Suited
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
 from resetfree.players import (
@@ -51,8 +59,7 @@ from resetfree.players.linear.regression import (
 from resetfree.players.linear.ridge import learn_episode
 from resetfree.players.tabular.counts import mark_reset
 from resetfree.players.tabular.sparse_counts import SMALL, SeenCounts
-from resetfree.problems.contract import Episode, Problem, State
-from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.problems import Episode, FiniteMDP, Problem, State
 from resetfree.theory.delay import delays, doubled_rounds
 from resetfree.theory.widths import paper_beta, softmax_alpha, theory_beta
 

@@ -13,9 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from resetfree.core.arrays import Bools, Floats, Ints
-from resetfree.core.compiled import jit
-from resetfree.core.settings import NonNegative, Positive, PositiveInt
+from resetfree.core import Bools, Floats, Ints, NonNegative, Positive, PositiveInt, jit
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
 from resetfree.players import Build, Method, TakesEpisodes, penalised
 from resetfree.players.linear.regression import (
@@ -29,7 +27,7 @@ from resetfree.players.linear.regression import (
     remember,
 )
 from resetfree.players.linear.ridge import Regression, choose, expect, expect_composite, mark_known
-from resetfree.problems.contract import Problem, State
+from resetfree.problems import Problem, State
 
 
 class Pass(NamedTuple):

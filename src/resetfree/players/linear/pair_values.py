@@ -11,11 +11,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.arrays import Bools, Floats, Ints, longer
-from resetfree.core.compiled import jit
+from resetfree.core import Bools, Floats, Ints, jit, longer
 from resetfree.players.linear.ridge import choose, cost_bonus
 from resetfree.players.tabular.sparse_counts import DEAD, OVER, PLACES, LazyPass, Numbers, Seen, SeenCounts
-from resetfree.problems.contract import State
+from resetfree.problems import State
 
 
 @jit

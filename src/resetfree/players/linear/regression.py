@@ -11,15 +11,14 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from resetfree.core.arrays import Bools, Floats, Ints
-from resetfree.core.errors import InvalidInput
+from resetfree.core import Bools, Floats, Ints, InvalidInput
 from resetfree.game.capabilities import PrimalRegretBound, Proof
 from resetfree.game.contract import Round
 from resetfree.players import check_room, pooled_lacks, sizes
 from resetfree.players.linear.pair_values import Widths
 from resetfree.players.linear.ridge import Regression, empty, greedy_plan, learn_counted, softmax_plan
 from resetfree.players.tabular.counts import mark_reset
-from resetfree.problems.contract import Episode, Problem, State
+from resetfree.problems import Episode, Problem, State
 from resetfree.theory.certificates.anytime import resets_upper
 from resetfree.theory.delay import doubled_rounds
 from resetfree.theory.proved_widths import (

@@ -16,8 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.arrays import Bools, Floats, Ints
-from resetfree.core.compiled import jit
+from resetfree.core import Bools, Floats, Ints, jit
 
 
 class Regression(NamedTuple):

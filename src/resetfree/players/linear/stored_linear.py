@@ -11,11 +11,20 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from resetfree.core.arrays import Floats, Ints
+from resetfree.core import (
+    Count,
+    Floats,
+    Ints,
+    InvalidInput,
+    NonNegative,
+    Positive,
+    PositiveInt,
+    Range,
+    expect,
+    require,
+    within,
+)
 from resetfree.core.compiled import on_one_thread
-from resetfree.core.errors import InvalidInput
-from resetfree.core.settings import Count, NonNegative, Positive, PositiveInt, Range, expect
-from resetfree.core.state import require, within
 from resetfree.game.capabilities import Suited
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
 from resetfree.game.replay_buffer import NO_ACTION, ReplayBuffer, check_pooling, empty_buffer, vectors
@@ -33,7 +42,7 @@ from resetfree.players.linear.stored_ridge import (
     use_features,
 )
 from resetfree.players.requirements import for_vectors
-from resetfree.problems.contract import ChoicePolicy, Problem, State
+from resetfree.problems import ChoicePolicy, Problem, State
 from resetfree.problems.features import FeatureMap, Features
 
 MOST_FEATURES = 2000  # matrices of this many features squared are inverted in seconds

@@ -9,10 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
-from resetfree.core.arrays import Bools, Floats, Ints, longer
-from resetfree.core.compiled import jit
-from resetfree.core.errors import InvalidInput
-from resetfree.core.state import require
+from resetfree.core import Bools, Floats, Ints, InvalidInput, jit, longer, require
 from resetfree.game.replay_buffer import NO_ACTION, ReplayBuffer
 from resetfree.players.linear.ridge import TIE, choose
 from resetfree.problems.features import Features

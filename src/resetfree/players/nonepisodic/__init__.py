@@ -15,13 +15,22 @@ import scipy  # loads its optimisers when they are used: every command imports t
 from scipy import sparse
 from scipy.special import ndtri
 
-from resetfree.core.arrays import Bools, Floats, Ints
-from resetfree.core.errors import AssumptionViolated, InvalidInput, NotCertifiable
-from resetfree.core.settings import Count, NonNegative, Probability, Range, checked
+from resetfree.core import (
+    AssumptionViolated,
+    Bools,
+    Count,
+    Floats,
+    Ints,
+    InvalidInput,
+    NonNegative,
+    NotCertifiable,
+    Probability,
+    Range,
+    checked,
+)
 from resetfree.players.nonepisodic.kernel import DOUBLED, LifeCounts, extended_iteration, safe_core, walk
-from resetfree.problems.contract import Problem
+from resetfree.problems import FiniteMDP, Problem, model_behind
 from resetfree.problems.finite.backward import safe_actions
-from resetfree.problems.finite.mdp import FiniteMDP, model_behind
 
 Width: TypeAlias = Literal["tuned", "theory"]
 Steps: TypeAlias = Annotated[int, Range(1, 10**7)]  # each is kept

@@ -23,17 +23,13 @@ from typing import Annotated, ClassVar, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.arrays import Floats, Ints
-from resetfree.core.compiled import jit
-from resetfree.core.errors import InvalidInput, NotCertifiable
-from resetfree.core.settings import Bound, NonNegative, Range
+from resetfree.core import Bound, Floats, Ints, InvalidInput, NonNegative, NotCertifiable, Range, jit
 from resetfree.game.capabilities import PlanAges, PrimalRegretBound, Proof
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
 from resetfree.players import Method, bound_of, check_episodes, finite_states, free_and_penalised
 from resetfree.players.tabular.counts import Counted, Counts, HasCounts, counted_values, empty_counts, true_values
-from resetfree.problems.contract import Problem, State
+from resetfree.problems import Problem, State, model_behind
 from resetfree.problems.finite.backward import Model, exponential_weights
-from resetfree.problems.finite.mdp import model_behind
 from resetfree.problems.finite.safety import reachable_starts
 
 Values: TypeAlias = Literal["counts", "exact"]

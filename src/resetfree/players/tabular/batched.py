@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from resetfree.core.errors import InvalidInput
+from resetfree.core import InvalidInput
 from resetfree.players import BatchedForm
 from resetfree.players.batched import (
     FEW,
@@ -31,11 +31,9 @@ from resetfree.players.batched import (
     summed,
     take,
 )
-from resetfree.players.elimination import EliminationState
-from resetfree.players.elimination.support_elimination import SupportElimination
 from resetfree.players.tabular.count_players import BERNSTEIN, HOEFFDING, JITTER, TIE, TWO_SIDED, CountState
 from resetfree.players.tabular.ucbvi import UCBVI
-from resetfree.problems.contract import Problem
+from resetfree.problems import Problem
 
 # What was seen of a finite problem, as counts: enough for one-hot features and for the players on counts.
 #
@@ -383,15 +381,3 @@ def ucbvi_form(player: UCBVI, problem: Problem, episodes: int) -> BatchedForm:
     program = Optimistic(len(data.tried), player.form, ties, data.noise > 0, player.monotone)
     numbers = {"log_term": data.log_term, "noise": data.noise, "cost_part": float(player.cost_part)}
     return BatchedForm(program, numbers)
-
-
-def support_form(player: SupportElimination, problem: Problem, episodes: int) -> BatchedForm:
-    """The same counts and sets in every row; planning beyond the episode has no batched form."""
-    if player.objective != "episode":
-        must = "The batched engine plays 'support-elimination' with objective='episode' only."
-        raise InvalidInput(f"{must} Got 'long-run' instead.")
-    ties, fresh = learned_ties(player.name, player.ties), cast(EliminationState, player.init(problem, episodes, 0))
-    data, layers = fresh.data, len(fresh.allowed)
-    noisy = data.noise > 0
-    program = Optimistic(len(data.tried), player.form, ties, noisy, allowed_layers=layers, endless=fresh.endless)
-    return BatchedForm(program, {"log_term": data.log_term, "noise": data.noise, "cost_part": 0.0})

@@ -41,16 +41,12 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.arrays import Floats, Ints
-from resetfree.core.compiled import jit
-from resetfree.core.errors import InvalidInput
-from resetfree.core.settings import NonNegative, Probability
+from resetfree.core import Floats, Ints, InvalidInput, NonNegative, Probability, jit
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
 from resetfree.players import Method, Players, Setting, against, check_episodes, finite_states, no_margin, penalised
 from resetfree.players.dual import frames
 from resetfree.players.tabular.counts import LARGEST, Counted, Counts
-from resetfree.problems.contract import Problem, State
-from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.problems import FiniteMDP, Problem, State
 
 LARGEST_PASS = 200_000_000  # H S^2 A, the work of one plan, that is still sensible (about a second)
 ROUNDING = 1e-12

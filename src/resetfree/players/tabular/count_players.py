@@ -13,14 +13,13 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.arrays import Bools, Floats, Ints
-from resetfree.core.compiled import jit, jit_inlined
-from resetfree.core.settings import Count, check
+from resetfree.core import Bools, Count, Floats, Ints, check, jit
+from resetfree.core.compiled import jit_inlined
 from resetfree.game.contract import Plan, Round, check_multiplier
 from resetfree.players import check_room, sizes
 from resetfree.players.tabular.counts import ALL, ROOM, Counts, HasCounts, empty_counts
 from resetfree.players.tabular.sparse_counts import SMALL
-from resetfree.problems.contract import Episode, Problem, State
+from resetfree.problems import Episode, Problem, State
 
 # Optimistic and perturbed backward passes on counts, for one multiplier: what the tabular players plan with.
 #

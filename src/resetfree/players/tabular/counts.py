@@ -9,12 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.arrays import Bools, Floats, Ints
-from resetfree.core.compiled import jit
-from resetfree.core.errors import InvalidInput
-from resetfree.core.state import require, within
+from resetfree.core import Bools, Floats, Ints, InvalidInput, jit, require, within
 from resetfree.players import sizes
-from resetfree.problems.contract import Episode, Problem
+from resetfree.problems import Episode, Problem
 from resetfree.problems.finite.backward import Model, backup
 
 ALL: Bools = np.empty((0, 0, 0), dtype=np.bool_)  # no action is forbidden

@@ -8,9 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.arrays import Bools, Floats, Ints, longer
-from resetfree.core.compiled import jit
-from resetfree.core.state import require, within
+from resetfree.core import Bools, Floats, Ints, jit, longer, require, within
 from resetfree.game.contract import Plan, Round
 from resetfree.players.tabular.count_players import (
     JITTER,
@@ -32,7 +30,7 @@ from resetfree.players.tabular.sparse_counts import (
     Seen,
     SeenCounts,
 )
-from resetfree.problems.contract import Episode, Problem, State
+from resetfree.problems import Episode, Problem, State
 
 # Optimistic value iteration on counts, and what can still be safe, on the places of a plan and on what changed alone.
 #

@@ -29,16 +29,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.arrays import Floats
-from resetfree.core.compiled import jit
-from resetfree.core.settings import Bound, Fraction, NonNegative
+from resetfree.core import Bound, Floats, Fraction, NonNegative, jit
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
 from resetfree.players import Build, Method, against, bound_of, check_episodes, no_margin, penalised
 from resetfree.players.tabular.counts import Counted, Counts, counted_values
 from resetfree.players.tabular.shields import arrivals, one_step_safe, optimistic_value
-from resetfree.problems.contract import Problem, State
+from resetfree.problems import FiniteMDP, Problem, State, model_behind
 from resetfree.problems.finite.backward import exponential_weights
-from resetfree.problems.finite.mdp import FiniteMDP, model_behind
 from resetfree.theory.oracle.dynamic_programming import solve
 
 FAST = 100.0  # factor on the steps in the fast rows of the comparison; one round number for all, not tuned

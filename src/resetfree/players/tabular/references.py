@@ -6,13 +6,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.arrays import Floats
+from resetfree.core import Floats
 from resetfree.game.capabilities import PlanAges, PrimalRegretBound
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
 from resetfree.players import Method, penalised
-from resetfree.problems.contract import Problem, State
+from resetfree.problems import Problem, State, model_behind
 from resetfree.problems.finite.backward import Model, best_lagrangian
-from resetfree.problems.finite.mdp import model_behind
 from resetfree.theory.oracle.dynamic_programming import solve
 
 

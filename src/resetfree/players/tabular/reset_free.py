@@ -5,13 +5,10 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from resetfree.core.arrays import Bools, Floats, Ints
-from resetfree.core.compiled import jit
-from resetfree.core.settings import Fraction, Range
+from resetfree.core import Bools, Floats, Fraction, Ints, Range, jit
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
 from resetfree.players import Build, Method, check_restarts, penalised, sizes
-from resetfree.problems.contract import Episode, Problem, State
-from resetfree.problems.finite.mdp import model_behind
+from resetfree.problems import Episode, Problem, State, model_behind
 from resetfree.theory.oracle.dynamic_programming import solve
 
 

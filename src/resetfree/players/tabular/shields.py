@@ -10,15 +10,12 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.arrays import Bools, Floats, Ints
-from resetfree.core.compiled import jit
-from resetfree.core.settings import NonNegative
+from resetfree.core import Bools, Floats, Ints, NonNegative, jit
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
 from resetfree.players import Method, penalised
 from resetfree.players.tabular.counts import Counted, Counts
-from resetfree.problems.contract import Problem, State
+from resetfree.problems import FiniteMDP, Problem, State, model_behind
 from resetfree.problems.finite.backward import Model
-from resetfree.problems.finite.mdp import FiniteMDP, model_behind
 from resetfree.problems.finite.safety import reachable_starts, safe_sets
 from resetfree.theory.oracle.dynamic_programming import solve
 

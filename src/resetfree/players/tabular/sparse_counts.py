@@ -9,12 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.arrays import Bools, Floats, Ints, longer
-from resetfree.core.compiled import jit
-from resetfree.core.errors import InvalidInput
-from resetfree.core.state import require, within
+from resetfree.core import Bools, Floats, Ints, InvalidInput, jit, longer, require, within
 from resetfree.players.tabular.counts import mark_reset
-from resetfree.problems.contract import Episode, Problem
+from resetfree.problems import Episode, Problem
 from resetfree.problems.finite.tabular_policy import LazyPolicy
 
 # Counts of what was seen of a large finite problem, and which steps of a plan they connect.

@@ -14,8 +14,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from resetfree.core.errors import InvalidInput
-from resetfree.core.settings import NonNegative, Probability
+from resetfree.core import InvalidInput, NonNegative, Probability
 from resetfree.game.capabilities import Proof
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
 from resetfree.players import Build, Method, TakesEpisodes, check_episodes, penalised, sizes, written_in
@@ -34,7 +33,7 @@ from resetfree.players.tabular.count_players import (
 )
 from resetfree.players.tabular.counts import union_bound
 from resetfree.players.tabular.large_problems import LargeCounts
-from resetfree.problems.contract import Problem, State
+from resetfree.problems import Problem, State
 
 Form: TypeAlias = Literal["hoeffding", "bernstein"]
 Width: TypeAlias = Literal["tuned", "theory"]

@@ -26,15 +26,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from resetfree.core.errors import InvalidInput, ResetFreeError
+from resetfree.core import InvalidInput, ResetFreeError
 from resetfree.core.state import check_arrays, dump
 from resetfree.game.contract import Plan, PrimalPlayer, Round, check_actions
 from resetfree.game.delayed import HeldPlan
 from resetfree.players.testing import trial_problems as trial
 from resetfree.players.testing.trial_problems import VECTORS, Scripted, Yielding, corners
-from resetfree.problems.action_spaces import Box, Choices
-from resetfree.problems.contract import Problem
-from resetfree.problems.finite.mdp import model_behind
+from resetfree.problems import Box, Choices, Problem, model_behind
 from resetfree.problems.finite.tabular_policy import as_policy
 
 TOLERANCE = 1e-9

@@ -10,16 +10,26 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.arrays import Floats
+from resetfree.core import Floats
 from resetfree.core.state import dump, load, replay
 from resetfree.game.contract import DualPlayer, Plan, PrimalPlayer, Round
 from resetfree.game.delayed import Delay, DelayedGame, HeldPlan, begin_delayed, play_delayed
 from resetfree.game.loop import Game, begin, play
-from resetfree.problems.action_spaces import ActionSpace, Box, Choices
-from resetfree.problems.contract import Policy, Problem, State
+from resetfree.problems import (
+    ActionSpace,
+    Box,
+    Choices,
+    FiniteMDP,
+    GoalColumns,
+    Guidance,
+    Policy,
+    Problem,
+    State,
+    model_behind,
+)
 from resetfree.problems.features import make_features
-from resetfree.problems.finite.mdp import FiniteMDP, FiniteProblem, model_behind
-from resetfree.problems.knowledge import Demonstration, GoalColumns, Guidance
+from resetfree.problems.finite.mdp import FiniteProblem
+from resetfree.problems.knowledge import Demonstration
 from resetfree.problems.stepping import Step, SteppedProblem
 from resetfree.theory.assumptions import dual_class
 

@@ -26,8 +26,8 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from resetfree.core.arrays import Floats
-from resetfree.problems.autonomy.goal_task import GoalTask
+from resetfree.core import Floats
+from resetfree.problems.autonomy import GoalTask
 
 MUG_STEP = 0.2  # the most that the gripper moves along an axis
 EDGE = 2.8  # of the table, from its middle

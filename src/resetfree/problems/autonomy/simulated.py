@@ -24,8 +24,8 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from resetfree.core.arrays import Floats
-from resetfree.problems.autonomy.goal_task import GoalTask
+from resetfree.core import Floats
+from resetfree.problems.autonomy import GoalTask
 from resetfree.problems.knowledge import Demonstration
 
 FRAME, OBJECT, TARGET = 18, slice(4, 7), slice(36, 39)  # of an observation of Meta-World

@@ -12,10 +12,8 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, ClassVar
 
-from resetfree.core.arguments import words
-from resetfree.core.arrays import Floats
+from resetfree.core import Floats, check_fields, check_names, expect, words
 from resetfree.core.discovery import Registry, checked_class, classes_in
-from resetfree.core.settings import check_fields, check_names, expect
 
 
 class Features(ABC):

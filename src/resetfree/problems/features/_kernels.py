@@ -8,8 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from resetfree.core.arrays import Floats, Ints
-from resetfree.core.compiled import jit
+from resetfree.core import Floats, Ints, jit
 
 Pair: TypeAlias = tuple[float, float]
 

@@ -13,9 +13,7 @@ from typing import Annotated, ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from resetfree.core.arrays import Floats
-from resetfree.core.errors import InvalidInput, imported
-from resetfree.core.settings import Count, Positive, PositiveInt, Range, expect
+from resetfree.core import Count, Floats, InvalidInput, Positive, PositiveInt, Range, expect, imported
 from resetfree.problems.features import FeatureMap, Features
 from resetfree.problems.features._kernels import bumps, cosines, matches, monomials
 from resetfree.problems.features.scaling import (

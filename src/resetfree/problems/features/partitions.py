@@ -8,9 +8,7 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from resetfree.core.arrays import Floats
-from resetfree.core.settings import PositiveInt, Range, expect
-from resetfree.core.state import require
+from resetfree.core import Floats, PositiveInt, Range, expect, require
 from resetfree.problems.features import FeatureMap
 from resetfree.problems.features._kernels import cells, interpolated, tiles
 from resetfree.problems.features.scaling import MOST_FEATURES, Shares, affordable, fit_ends, has_bounds, seen

@@ -8,10 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from resetfree.core.arrays import Floats
-from resetfree.core.errors import InvalidInput
-from resetfree.core.settings import expect
-from resetfree.core.state import require
+from resetfree.core import Floats, InvalidInput, expect, require
 from resetfree.problems.features import Features
 
 MOST_FEATURES = 2000  # a linear player has a square matrix of this size for each action

@@ -10,8 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.arrays import Bools, Floats, Ints
-from resetfree.core.compiled import jit
+from resetfree.core import Bools, Floats, Ints, jit
 
 EPS = float(np.finfo(np.float64).eps)
 

@@ -14,9 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from resetfree.core.arrays import Floats
-from resetfree.core.errors import InvalidInput
-from resetfree.core.settings import Range, check, expect
+from resetfree.core import Floats, InvalidInput, Range, check, expect
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Transitions
 

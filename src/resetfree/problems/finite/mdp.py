@@ -15,11 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
-from resetfree.core.arguments import shown
-from resetfree.core.arrays import Bools, Floats
-from resetfree.core.compiled import jit
-from resetfree.core.errors import InvalidInput, NotCertifiable
-from resetfree.core.settings import check, expect
+from resetfree.core import Bools, Floats, InvalidInput, NotCertifiable, check, expect, jit, shown
 from resetfree.problems.contract import ChoicePolicy, Description, Episode, Problem, State, draw
 from resetfree.problems.finite import transitions as checks
 from resetfree.problems.finite.backward import Model

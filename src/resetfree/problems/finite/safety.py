@@ -11,10 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.arrays import Bools, Ints
+from resetfree.core import AssumptionViolated, Bools, Ints, jit
 from resetfree.core.certificate import plain
-from resetfree.core.compiled import jit
-from resetfree.core.errors import AssumptionViolated
 from resetfree.problems.finite import backward
 from resetfree.problems.finite.backward import Model
 from resetfree.problems.finite.mdp import FiniteMDP, check_model

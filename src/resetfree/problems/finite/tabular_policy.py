@@ -13,9 +13,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from resetfree.core.arguments import as_array
-from resetfree.core.arrays import Floats
-from resetfree.core.errors import InvalidInput
+from resetfree.core import Floats, InvalidInput, as_array
 from resetfree.problems.contract import ChoicePolicy, State
 from resetfree.problems.formula import Formula
 

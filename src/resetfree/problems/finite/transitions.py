@@ -13,11 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from resetfree.core import arguments
-from resetfree.core.arguments import as_array, is_sequence
-from resetfree.core.arrays import Bools, Floats
-from resetfree.core.errors import InvalidInput
-from resetfree.core.settings import NonNegative, Range, accepts, expect
+from resetfree.core import Bools, Floats, InvalidInput, NonNegative, Range, arguments, as_array, expect, is_sequence
+from resetfree.core.settings import accepts
 
 ROW_SUM_TOLERANCE = 1e-9
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from resetfree.core.settings import expect
+from resetfree.core import expect
 from resetfree.problems.features import make_features
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.gym.adapter import GymProblem

@@ -18,9 +18,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from resetfree.core.arrays import Floats
-from resetfree.core.errors import EnvironmentFailed, InvalidInput, NotCertifiable, Notice, one_line
-from resetfree.core.settings import expect
+from resetfree.core import EnvironmentFailed, Floats, InvalidInput, NotCertifiable, Notice, expect, one_line
 from resetfree.problems.action_spaces import Box, Choices
 from resetfree.problems.contract import Description, Episode, Note, Recorded, State, intervene
 from resetfree.problems.features import FeatureMap

@@ -13,10 +13,7 @@ from typing import Any, cast
 import numpy as np
 from gymnasium import spaces
 
-from resetfree.core.arguments import whole, words
-from resetfree.core.arrays import Floats
-from resetfree.core.errors import InvalidInput, ResetFreeError, imported, one_line
-from resetfree.core.settings import check, expect
+from resetfree.core import Floats, InvalidInput, ResetFreeError, check, expect, imported, one_line, whole, words
 from resetfree.problems.action_spaces import Box, Choices
 from resetfree.problems.blueprint import LARGEST
 from resetfree.problems.features import FeatureMap, make_features

@@ -27,9 +27,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from resetfree.core.arrays import Floats
-from resetfree.core.errors import InvalidInput, imported, one_line
-from resetfree.core.settings import expect
+from resetfree.core import Floats, InvalidInput, expect, imported, one_line
 from resetfree.problems.gym.flattening import WHOLE
 
 Decide: TypeAlias = Callable[[Any, float, bool, dict[str, Any]], Any]  # observation, reward, terminated, info

@@ -21,10 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from gymnasium import spaces
 
-from resetfree.core.arguments import is_sequence
-from resetfree.core.arrays import Floats
-from resetfree.core.errors import InvalidInput
-from resetfree.core.settings import expect
+from resetfree.core import Floats, InvalidInput, expect, is_sequence
 from resetfree.problems.action_spaces import Box, Levels
 
 WHOLE = "observation"  # the name of an observation without parts

@@ -18,9 +18,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from gymnasium import spaces
 
-from resetfree.core.arrays import Bools, Floats
-from resetfree.core.errors import InvalidInput, one_line
-from resetfree.core.settings import expect
+from resetfree.core import Bools, Floats, InvalidInput, expect, one_line
 from resetfree.problems.gym.events import Condition, Decide, Unusable
 from resetfree.problems.gym.flattening import parts
 from resetfree.problems.gym.history import Recent

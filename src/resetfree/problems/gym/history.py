@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from resetfree.core.arrays import Floats
+from resetfree.core import Floats
 from resetfree.problems.action_spaces import ActionSpace, Box
 from resetfree.problems.contract import Episode
 from resetfree.problems.gym.observations import Observer

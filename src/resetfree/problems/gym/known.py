@@ -21,9 +21,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from scipy import sparse
 
-from resetfree.core.arrays import Floats
-from resetfree.core.errors import InvalidInput, imported, one_line
-from resetfree.core.settings import expect
+from resetfree.core import Floats, InvalidInput, expect, imported, one_line
 from resetfree.problems.action_spaces import Box
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Transitions

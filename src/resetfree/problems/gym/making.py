@@ -22,8 +22,7 @@ from gymnasium.envs.registration import registry
 from numpy.typing import NDArray
 from PIL import Image
 
-from resetfree.core.errors import InvalidInput, UnknownName, one_line
-from resetfree.core.settings import expect
+from resetfree.core import InvalidInput, UnknownName, expect, one_line
 from resetfree.problems.gym.events import Unusable
 
 # Packages that register their environments when imported.

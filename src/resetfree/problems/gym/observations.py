@@ -15,10 +15,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from resetfree.core.arguments import whole
-from resetfree.core.arrays import Floats
-from resetfree.core.errors import InvalidInput, one_line
-from resetfree.core.settings import expect
+from resetfree.core import Floats, InvalidInput, expect, one_line, whole
 from resetfree.problems.gym.events import Unusable
 from resetfree.problems.gym.flattening import WHOLE, bounds_of, ends_of, flatten, is_whole, names_of, parts
 

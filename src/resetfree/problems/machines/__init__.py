@@ -14,7 +14,7 @@ from typing import Annotated, TypeAlias
 from gymnasium import spaces
 from gymnasium.envs.registration import register
 
-from resetfree.core.settings import Positive, Range, check
+from resetfree.core import Positive, Range, check
 from resetfree.problems.machines.cart_pole import CartPole
 from resetfree.problems.machines.set_points import SetPointMachine
 from resetfree.problems.machines.two_tanks import TwoTanks

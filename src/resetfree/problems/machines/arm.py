@@ -16,8 +16,7 @@ and Lagrange's equations are
 import numpy as np
 from gymnasium import spaces
 
-from resetfree.core.arrays import Floats
-from resetfree.core.compiled import jit
+from resetfree.core import Floats, jit
 from resetfree.problems.machines.set_points import SetPointMachine, closeness
 
 JOINTS, SIZES = 6, (6, 6, 2)  # and the parts of an observation

@@ -19,7 +19,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-from resetfree.core.arrays import Floats
+from resetfree.core import Floats
 from resetfree.problems.machines.set_points import SetPointMachine, closeness
 
 CART, LOAD, ROPE, GRAVITY = 2.0, 1.0, 1.0, 9.81  # kg, kg, m, m/s^2

@@ -15,7 +15,7 @@ from math import cos, radians, sin
 
 import numpy as np
 
-from resetfree.core.arrays import Floats
+from resetfree.core import Floats
 from resetfree.problems.machines.set_points import BalancedMachine, closeness
 
 CART, POLE, HALF, GRAVITY = 1.0, 0.1, 0.5, 9.8  # kg, kg, m, m/s^2

@@ -18,7 +18,7 @@ from math import cos, sin
 import numpy as np
 from gymnasium import spaces
 
-from resetfree.core.arrays import Floats
+from resetfree.core import Floats
 from resetfree.problems.machines.set_points import SetPointMachine, closeness
 
 V, MASS, YAW = 20.0, 1500.0, 2500.0  # m/s, kg, kg m^2

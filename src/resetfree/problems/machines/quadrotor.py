@@ -16,7 +16,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-from resetfree.core.arrays import Floats
+from resetfree.core import Floats
 from resetfree.problems.machines.set_points import SetPointMachine, closeness
 
 MASS, INERTIA, ARM, GRAVITY = 0.5, 4e-3, 0.15, 9.81  # kg, kg m^2, m, m/s^2

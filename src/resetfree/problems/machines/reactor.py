@@ -16,7 +16,7 @@ from math import exp
 import numpy as np
 from gymnasium import spaces
 
-from resetfree.core.arrays import Floats
+from resetfree.core import Floats
 from resetfree.problems.machines.set_points import SetPointMachine, closeness
 
 VOLUME, FEED, WARM = 100.0, 1.0, 350.0  # l; mol/l and K of the feed

@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.arrays import Bools, Floats
+from resetfree.core import Bools, Floats
 
 EFFORT = 0.05  # share of the reward for using little effort
 NEVER = (2**62, 2**62)  # steps between two changes of a set point that stays

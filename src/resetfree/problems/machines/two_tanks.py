@@ -14,7 +14,7 @@ from math import copysign, sqrt
 import numpy as np
 from gymnasium import spaces
 
-from resetfree.core.arrays import Floats
+from resetfree.core import Floats
 from resetfree.problems.machines.set_points import SetPointMachine, closeness
 
 AREA, OUTLET, PIPE, GRAVITY = 0.02, 5e-5, 3e-5, 9.81  # m^2 of a tank, of the holes; m/s^2

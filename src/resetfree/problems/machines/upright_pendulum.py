@@ -12,7 +12,7 @@ from math import cos, radians, sin
 
 import numpy as np
 
-from resetfree.core.arrays import Floats
+from resetfree.core import Floats
 from resetfree.problems.machines.set_points import BalancedMachine, closeness
 
 MASS, ROD, GRAVITY = 1.0, 1.0, 10.0  # kg, m, m/s^2

@@ -26,9 +26,8 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 from urllib.parse import urlsplit
 
-from resetfree.core.errors import InvalidInput, one_line
+from resetfree.core import InvalidInput, Positive, Range, Rule, check_fields, check_names, one_line
 from resetfree.core.interrupts import wait
-from resetfree.core.settings import Positive, Range, Rule, check_fields, check_names
 from resetfree.problems.operators.channel import Answer, Channel, Request, announce, as_json, clean, sentence, too_late
 from resetfree.problems.operators.http import Confirmation, ConfirmingServer
 

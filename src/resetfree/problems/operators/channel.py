@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
 
+from resetfree.core import InvalidInput, OperatorTimeout
 from resetfree.core.discovery import Registry, checked_class, classes_in
-from resetfree.core.errors import InvalidInput, OperatorTimeout
 
 
 @dataclass(frozen=True, slots=True)

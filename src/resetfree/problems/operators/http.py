@@ -24,9 +24,8 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
-from resetfree.core.errors import InvalidInput
+from resetfree.core import InvalidInput, check
 from resetfree.core.interrupts import wait
-from resetfree.core.settings import check
 from resetfree.core.system import NOFOLLOW
 from resetfree.core.web import (
     POLL,

@@ -18,9 +18,8 @@ from typing import Annotated, Any, TypeAlias
 
 from filelock import lock_descriptor
 
-from resetfree.core.errors import InvalidInput, OperatorTimeout
+from resetfree.core import InvalidInput, OperatorTimeout, Range, Rule, check, expect
 from resetfree.core.interrupts import wait
-from resetfree.core.settings import Range, Rule, check, expect
 from resetfree.core.system import Closes
 from resetfree.problems.operators.channel import (
     CHANNELS,

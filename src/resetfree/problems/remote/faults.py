@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Annotated, TypeAlias
 
-from resetfree.core.settings import Fraction, Range, check_fields
+from resetfree.core import Fraction, Range, check_fields
 
 Milliseconds: TypeAlias = Annotated[float, Range(0, 60_000)]
 MOST = 4096  # packets under way; what comes on top is lost

@@ -28,9 +28,7 @@ from typing import Annotated, Any, NamedTuple, TypeAlias, TypedDict
 import numpy as np
 from gymnasium import spaces
 
-from resetfree.core.arrays import Floats
-from resetfree.core.errors import InvalidInput
-from resetfree.core.settings import Positive, Range, Rule, check, shown
+from resetfree.core import Floats, InvalidInput, Positive, Range, Rule, check, shown
 from resetfree.problems.gym.flattening import NamedBox
 
 MAGIC, VERSION = b"RFMC", 1

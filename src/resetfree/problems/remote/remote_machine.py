@@ -24,11 +24,8 @@ import numpy as np
 from gymnasium.envs.registration import EnvSpec
 from numpy.typing import NDArray
 
-from resetfree.core.arguments import words
-from resetfree.core.arrays import Floats
-from resetfree.core.errors import InvalidInput, ResetFreeError
+from resetfree.core import Floats, InvalidInput, Range, ResetFreeError, check, expect, words
 from resetfree.core.interrupts import SLICE
-from resetfree.core.settings import Range, check, expect
 from resetfree.core.system import Closes
 from resetfree.problems.gym.adapter import GymProblem
 from resetfree.problems.gym.builder import from_gym

@@ -24,7 +24,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from resetfree.core.arrays import Floats
+from resetfree.core import Floats
 from resetfree.core.interrupts import SLICE
 from resetfree.problems.machines.set_points import SetPointMachine
 from resetfree.problems.remote.faults import Faults, FaultyPath, Freezes

@@ -26,11 +26,9 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
-from resetfree.core import arguments
-from resetfree.core.errors import InvalidInput, OperatorTimeout, ResetFreeError
+from resetfree.core import InvalidInput, OperatorTimeout, ResetFreeError, Rule, arguments, check
 from resetfree.core.files import drafted
 from resetfree.core.interrupts import SLICE
-from resetfree.core.settings import Rule, check
 from resetfree.core.system import NOFOLLOW, Closes
 from resetfree.problems.operators.channel import Answer, Channel, Request, clean
 from resetfree.problems.remote.packets import (

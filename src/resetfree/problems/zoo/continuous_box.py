@@ -15,9 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import beta as beta_function
 from scipy.special import betainc, betaincinv
 
-from resetfree.core.arrays import Bools, Floats
-from resetfree.core.errors import InvalidInput
-from resetfree.core.settings import expect
+from resetfree.core import Bools, Floats, InvalidInput, expect
 from resetfree.problems.continuum import Continuum, KnownRows
 from resetfree.problems.contract import draw
 from resetfree.problems.finite.mdp import FiniteMDP

@@ -16,9 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import beta as beta_function
 from scipy.special import betainc, betaincinv
 
-from resetfree.core.arrays import Bools, Floats
-from resetfree.core.errors import InvalidInput
-from resetfree.core.settings import Count, Range, expect
+from resetfree.core import Bools, Count, Floats, InvalidInput, Range, expect
 from resetfree.problems.continuum import Continuum, KnownRows
 from resetfree.problems.contract import draw
 from resetfree.problems.features import FeatureMap, Features

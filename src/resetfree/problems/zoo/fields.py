@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from resetfree.core.arrays import Bools, Floats
-from resetfree.core.settings import Count, Fraction, Range, expect
+from resetfree.core import Bools, Count, Floats, Fraction, Range, expect
 from resetfree.problems.contract import ChoicePolicy, Episode, intervene
 from resetfree.problems.finite.composed import with_contexts
 from resetfree.problems.finite.mdp import FiniteMDP, FiniteProblem, GridLayout

@@ -17,8 +17,7 @@ from typing import Annotated, Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.arrays import Bools, Floats
-from resetfree.core.settings import Count, Fraction, PositiveInt, Range
+from resetfree.core import Bools, Count, Floats, Fraction, PositiveInt, Range
 from resetfree.problems.finite.composed import with_contexts
 from resetfree.problems.finite.mdp import FiniteMDP, GridLayout
 from resetfree.problems.finite.safety import feasibility, unsafe_pairs

@@ -7,8 +7,7 @@ from typing import Annotated, Any, TypeAlias
 import numpy as np
 from scipy import sparse
 
-from resetfree.core.arrays import Floats
-from resetfree.core.settings import Fraction, PositiveInt, Range, expect
+from resetfree.core import Floats, Fraction, PositiveInt, Range, expect
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Horizon
 from resetfree.problems.registry import LAYER, STEP, Size, register

@@ -15,10 +15,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core import arguments
-from resetfree.core.errors import InvalidInput, RunError
-from resetfree.core.settings import expect
-from resetfree.problems.contract import Episode, Problem
+from resetfree.core import InvalidInput, RunError, arguments, expect
+from resetfree.problems import Episode, Problem
 from resetfree.runs.file.recorded import unpacked
 from resetfree.runs.file.runfile import damaged, read_columns, read_played, read_problem, read_spec, reading, unfit
 from resetfree.runs.result import MOST_KEPT, Run

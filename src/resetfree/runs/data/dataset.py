@@ -15,12 +15,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.arguments import whole
-from resetfree.core.errors import InvalidInput
+from resetfree.core import InvalidInput, whole
 from resetfree.core.state import pack, unpack
 from resetfree.game.capabilities import Follows, LearnsFromEpisodes, StartsFromPolicy
 from resetfree.players import discover
-from resetfree.problems.contract import Episode, Problem
+from resetfree.problems import Episode, Problem
 from resetfree.runs.file.recorded import EpisodeBuffer, RecordedRound, check_episode, unpacked
 from resetfree.runs.file.runfile import BROKEN, damaged
 

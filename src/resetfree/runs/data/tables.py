@@ -17,13 +17,9 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from resetfree.core import arguments
-from resetfree.core.arguments import MOST_ENTRIES, shown
-from resetfree.core.arrays import Bools, Floats
-from resetfree.core.errors import InvalidInput
-from resetfree.core.settings import expect
-from resetfree.problems.action_spaces import Box
-from resetfree.problems.contract import Episode, Problem
+from resetfree.core import Bools, Floats, InvalidInput, arguments, expect, shown
+from resetfree.core.arguments import MOST_ENTRIES
+from resetfree.problems import Box, Episode, Problem
 from resetfree.problems.gym.flattening import ends_of, names_of
 
 # What a rollout may call its arrays, ours first.

@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.arguments import is_special
-from resetfree.core.errors import InvalidInput, one_line
+from resetfree.core import InvalidInput, is_special, one_line
 from resetfree.core.files import drafted
 from resetfree.core.state import pack, unpack
-from resetfree.problems.contract import Episode
+from resetfree.problems import Episode
 from resetfree.runs.data.all_transitions import NAMES, UNKNOWN, Columns, about_file, described, transitions
 from resetfree.runs.file.runfile import BROKEN
 

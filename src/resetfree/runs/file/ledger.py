@@ -20,13 +20,12 @@ from typing import Any, Self, TypeAlias
 
 from numpy.typing import NDArray
 
+from resetfree.core import RunError, record
 from resetfree.core.certificate import Certificate
-from resetfree.core.errors import RunError
 from resetfree.core.files import WriterLock
-from resetfree.core.settings import record
 from resetfree.core.state import same_bits
 from resetfree.core.system import Closes
-from resetfree.problems.contract import Episode, Intervention, Note
+from resetfree.problems import Episode, Intervention, Note
 from resetfree.runs.data.dataset import GivenData, Row, read_data
 from resetfree.runs.file import runfile
 from resetfree.runs.file.digest import Chain

@@ -11,10 +11,10 @@ from typing import Any, Literal, NoReturn, TypeAlias
 
 from numpy.typing import NDArray
 
-from resetfree.core.errors import RunError
+from resetfree.core import RunError
 from resetfree.core.files import WriterLock, check_journal, drafted, flush_folder, lacks_room
 from resetfree.game.contract import MOST_EPISODES
-from resetfree.problems.contract import Intervention, Note
+from resetfree.problems import Intervention, Note
 from resetfree.runs.data.dataset import Row, write_data
 from resetfree.runs.file.digest import Chain, beginning
 from resetfree.runs.file.runfile import (

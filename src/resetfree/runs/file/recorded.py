@@ -16,13 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.arrays import Floats
-from resetfree.core.errors import InvalidInput
-from resetfree.core.state import DTYPE, MOST_AXES, plain_dtype, within
+from resetfree.core import Floats, InvalidInput, within
+from resetfree.core.state import DTYPE, MOST_AXES, plain_dtype
 from resetfree.game.contract import Round
-from resetfree.problems.action_spaces import Box
+from resetfree.problems import Box, Episode, Problem, State
 from resetfree.problems.blueprint import check_start
-from resetfree.problems.contract import Episode, Problem, State
 from resetfree.problems.operators.channel import Operator
 
 # v_r and v_c are exact (nan without an oracle); v_r_hat, v_c_hat and upper are the player's own estimates.

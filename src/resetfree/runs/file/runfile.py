@@ -21,11 +21,10 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.arguments import is_special
-from resetfree.core.errors import InvalidInput, RunError
+from resetfree.core import InvalidInput, RunError, is_special
 from resetfree.core.files import check_journal, check_log, has_log
 from resetfree.core.state import MOST_AXES, pack, plain_dtype, unpack
-from resetfree.problems.contract import Episode, State
+from resetfree.problems import Episode, State
 from resetfree.runs.file import digest
 from resetfree.runs.file.recorded import (
     COLUMNS,

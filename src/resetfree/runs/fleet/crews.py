@@ -16,15 +16,14 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.arrays import Floats
-from resetfree.core.errors import EnvironmentFailed, ResetFreeError, RunError, one_line
+from resetfree.core import EnvironmentFailed, Floats, ResetFreeError, RunError, one_line
 from resetfree.core.extras import first_line, import_ray, joined
 from resetfree.core.interrupts import SLICE
 from resetfree.core.system import Child
 from resetfree.game.fleet import Crew, UnderWay
-from resetfree.problems.contract import Episode, Intervention, Note, Problem, State, intervene
+from resetfree.problems import Episode, Intervention, Note, Problem, State, find_world
+from resetfree.problems.contract import intervene
 from resetfree.problems.operators import Operator, Request
-from resetfree.problems.registry import find_world
 
 Arrays = dict[str, NDArray[Any]]
 MOST_DEATHS = 20  # of the process of a machine in a row, without an answer in between, after which the run ends

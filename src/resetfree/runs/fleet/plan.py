@@ -12,16 +12,13 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any, NamedTuple
 
-from resetfree.core.arguments import real, whole
-from resetfree.core.errors import InvalidInput
+from resetfree.core import InvalidInput, expect, real, whole
 from resetfree.core.extras import CLIENT
-from resetfree.core.settings import expect
 from resetfree.game.contract import DualPlayer, PrimalPlayer
 from resetfree.game.fleet import Crew, Fleet, FleetGame, HereCrew, UnderWay
 from resetfree.game.loop import Game
-from resetfree.problems.contract import Problem
+from resetfree.problems import Problem, World, find_world
 from resetfree.problems.operators import Operator
-from resetfree.problems.registry import World, find_world
 from resetfree.runs.file.ledger import Ledger
 from resetfree.runs.file.recorded import FLEET, MOST_MACHINES, RecordedRound, checked
 from resetfree.runs.fleet.crews import Hosts, InProcesses, InThreads, RayHosts

@@ -22,18 +22,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from resetfree.core.errors import InvalidInput, NotCertifiable, Notice, RunError
+from resetfree.core import InvalidInput, NotCertifiable, Notice, PositiveInt, RunError, check
 from resetfree.core.interrupts import Stop, held
-from resetfree.core.settings import PositiveInt, check
 from resetfree.core.system import Scheduling, take_highest
 from resetfree.core.ticks import SECOND, Ticks
 from resetfree.game.contract import DualPlayer, Plan, PrimalPlayer, Round
 from resetfree.game.delayed import DelayedGame, HeldPlan, policy_classes, reset_chance
 from resetfree.game.loop import Direct, Game, reset_if_due
-from resetfree.problems.contract import Episode, Note, Problem
+from resetfree.problems import Episode, Note, Problem, World
 from resetfree.problems.operators import Operator
 from resetfree.problems.paced import Deadlines, Holding, rate_for, rollout_at_rate
-from resetfree.problems.registry import World
 from resetfree.problems.stepping import SteppedProblem
 from resetfree.runs.file.ledger import Ledger
 from resetfree.runs.file.newfile import STOPPED, Ending

@@ -15,14 +15,13 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from resetfree.core.errors import InvalidInput
+from resetfree.core import InvalidInput
 from resetfree.core.plain_tree import by_name, decode, encode
 from resetfree.game.contract import DualPlayer, PrimalPlayer
+from resetfree.problems import PROBLEMS, Problem, State, find_world
 from resetfree.problems.blueprint import Blueprint
-from resetfree.problems.contract import Problem, State
 from resetfree.problems.features import Features
 from resetfree.problems.features.scaling import Scaling
-from resetfree.problems.registry import PROBLEMS, find_world
 from resetfree.runs.live.learner_location import LearnerLocation, RayLearner, is_lowest
 from resetfree.runs.setup import Setup
 

@@ -40,7 +40,7 @@ from typing import NamedTuple, TypeVar
 
 from filelock import lock_descriptor
 
-from resetfree.core.errors import RunError
+from resetfree.core import RunError
 from resetfree.core.plain_tree import plan_digest
 from resetfree.core.system import NOFOLLOW, Activity, Closes, owned
 

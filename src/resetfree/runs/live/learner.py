@@ -21,14 +21,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
-from resetfree.core import state
-from resetfree.core.errors import ResetFreeError, RunError, one_line
+from resetfree.core import ResetFreeError, RunError, one_line, state
 from resetfree.core.plain_tree import decode, encode
 from resetfree.core.system import Closes, Scheduling, take_lowest
 from resetfree.game.contract import Round
 from resetfree.game.delayed import DelayedGame, HeldPlan, reset_chance, start_for_plan
 from resetfree.game.loop import FEEDBACK, learn_round
-from resetfree.problems.contract import State
+from resetfree.problems import State
 from resetfree.runs.data.dataset import read_data, taught
 from resetfree.runs.file import runfile
 from resetfree.runs.file.newfile import read_episodes

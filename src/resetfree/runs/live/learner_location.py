@@ -8,9 +8,8 @@ from dataclasses import dataclass, fields
 from importlib.util import find_spec
 from typing import Any, Literal, TypeAlias
 
-from resetfree.core.errors import InvalidInput, UnknownName
+from resetfree.core import InvalidInput, NonNegative, UnknownName, check
 from resetfree.core.extras import check_reachable
-from resetfree.core.settings import NonNegative, check
 
 LOWEST, USUAL = LEARNERS = ("lowest", "usual")  # scheduling classes of a process of this machine that learns
 RAY = "ray"  # what the place of a learner on Ray begins with

@@ -18,7 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
-from resetfree.core.errors import InvalidInput, RunError
+from resetfree.core import InvalidInput, RunError
 from resetfree.core.extras import check_reachable, first_line, import_ray, joined
 from resetfree.core.plain_tree import decode
 from resetfree.core.system import Activity, activity, take_low

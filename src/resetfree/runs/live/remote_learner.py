@@ -27,7 +27,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from resetfree.core.errors import InvalidInput, ResetFreeError, RunError
+from resetfree.core import InvalidInput, ResetFreeError, RunError
 from resetfree.core.plain_tree import decode, encode
 from resetfree.core.system import Closes, activity, is_alive, take_lowest
 from resetfree.runs.file import runfile

@@ -17,10 +17,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from resetfree.core import errors
-from resetfree.core.errors import ResetFreeError, RunError
+from resetfree.core import ResetFreeError, RunError, errors
 from resetfree.core.system import Closes, activity, kill_group, take_highest
-from resetfree.problems.contract import State
+from resetfree.problems import State
 from resetfree.runs.live import learner as process
 from resetfree.runs.live import ray_process
 from resetfree.runs.live.assignment import END, LOOK, Assignment, message, start_message

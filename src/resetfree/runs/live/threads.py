@@ -27,7 +27,7 @@ from resetfree.core.plain_tree import decode
 from resetfree.core.system import Closes, take_highest
 from resetfree.game.contract import Plan, Round
 from resetfree.game.delayed import HeldPlan, reset_chance
-from resetfree.problems.contract import Intervention, Note, State
+from resetfree.problems import Intervention, Note, State
 from resetfree.problems.operators import Operator
 from resetfree.runs.file.ledger import Arrays, Ledger, read
 from resetfree.runs.file.newfile import Ending

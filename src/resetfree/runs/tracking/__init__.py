@@ -19,15 +19,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core import arguments
-from resetfree.core.arguments import words
-from resetfree.core.arrays import Floats
-from resetfree.core.errors import InvalidInput, RunError, one_line
+from resetfree.core import Floats, InvalidInput, RunError, arguments, one_line, words
 from resetfree.core.system import Closes
 from resetfree.game.contract import Round
 from resetfree.game.loop import Game
-from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.registry import PROBLEMS, World
+from resetfree.problems import PROBLEMS, FiniteMDP, World
 from resetfree.runs.file.ledger import read
 from resetfree.runs.file.recorded import COLUMNS, columns_of
 from resetfree.runs.learn import Progress

@@ -17,7 +17,7 @@ from multiprocessing.connection import wait as wait_for
 from pathlib import Path
 from typing import Any, Generic, Literal, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
-from resetfree.core.errors import ResetFreeError, RunError, one_line
+from resetfree.core import ResetFreeError, RunError, one_line
 from resetfree.core.interrupts import SLICE
 from resetfree.core.system import Child
 

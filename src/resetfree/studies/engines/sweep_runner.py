@@ -19,10 +19,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from resetfree.core.errors import InvalidInput, ResetFreeError, RunError
+from resetfree.core import InvalidInput, ResetFreeError, RunError, check, check_names
 from resetfree.core.extras import WAIT, first_line, import_ray, joined
 from resetfree.core.interrupts import SLICE
-from resetfree.core.settings import check, check_names
 from resetfree.core.system import Child
 from resetfree.runs.file.ledger import Ledger
 from resetfree.studies import engines

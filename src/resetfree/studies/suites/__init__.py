@@ -5,13 +5,11 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, NamedTuple
 
-from resetfree.core.arguments import shown
+from resetfree.core import InvalidInput, UnknownName, check_names, shown
 from resetfree.core.discovery import Registry, Unfit
-from resetfree.core.errors import InvalidInput, UnknownName
-from resetfree.core.settings import check_names
 from resetfree.game.capabilities import choose
 from resetfree.players import BASES, Method, Players, Setting, discover, make_player, own_methods
-from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.problems import FiniteMDP
 from resetfree.problems.registry import make
 from resetfree.problems.zoo import family_of
 from resetfree.studies.trial import with_settings

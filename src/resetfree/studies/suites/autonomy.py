@@ -15,18 +15,16 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from resetfree.core.errors import InvalidInput, NotCertifiable, Notice
-from resetfree.core.settings import check_names
+from resetfree.core import InvalidInput, NotCertifiable, Notice, check_names
 from resetfree.game.capabilities import Exploits, Follows, choose
 from resetfree.game.contract import RequestsHelp, TakesTurns
 from resetfree.game.loop import Game, begin
 from resetfree.game.loop import play as game_rounds
 from resetfree.players import discover, make_player, partner_of, settings
 from resetfree.players.neural.autonomy import train
-from resetfree.problems.autonomy import IDS
-from resetfree.problems.autonomy.goal_task import GoalTask
+from resetfree.problems import Episode, Policy
+from resetfree.problems.autonomy import IDS, GoalTask
 from resetfree.problems.autonomy.plane import Tabletop
-from resetfree.problems.contract import Episode, Policy
 from resetfree.problems.gym import from_gym
 from resetfree.problems.gym.adapter import GymProblem
 from resetfree.problems.gym.making import make_environment

@@ -18,14 +18,13 @@ from typing import Any, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 
-from resetfree.core.arguments import is_special
-from resetfree.core.arrays import Floats
+from resetfree.core import AssumptionViolated, Floats, InvalidInput, NotCertifiable, RunError, is_special, one_line
 from resetfree.core.certificate import plain
-from resetfree.core.errors import AssumptionViolated, InvalidInput, NotCertifiable, RunError, one_line
 from resetfree.core.files import WriterLock, drafted
 from resetfree.game.loop import begin, play
 from resetfree.players import Setting
-from resetfree.problems.finite.mdp import FiniteMDP, FiniteProblem
+from resetfree.problems import FiniteMDP
+from resetfree.problems.finite.mdp import FiniteProblem
 from resetfree.studies.suites import Instance, instance, methods
 from resetfree.studies.trial import LOOK, Trial, with_settings
 from resetfree.theory.assumptions import dual_class

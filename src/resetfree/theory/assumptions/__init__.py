@@ -15,11 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from resetfree.core import arguments
-from resetfree.core.arrays import Floats
-from resetfree.core.errors import NotCertifiable
+from resetfree.core import Floats, NotCertifiable, arguments
+from resetfree.problems import FiniteMDP
 from resetfree.problems.continuum import Continuum
-from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.safety import (
     AssumptionReport,
     Finding,

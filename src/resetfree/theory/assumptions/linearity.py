@@ -44,12 +44,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from resetfree.core import arguments
-from resetfree.core.arrays import Floats
+from resetfree.core import Floats, InvalidInput, NotCertifiable, arguments, expect
 from resetfree.core.certificate import Certificate
-from resetfree.core.errors import InvalidInput, NotCertifiable
-from resetfree.core.settings import expect
-from resetfree.problems.finite.mdp import FiniteMDP, check_model
+from resetfree.problems import FiniteMDP, check_model
 from resetfree.problems.finite.safety import Finding, reachable_starts
 from resetfree.theory.oracle.dynamic_programming import solve
 

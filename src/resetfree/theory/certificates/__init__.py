@@ -15,8 +15,8 @@ from math import isfinite
 
 import numpy as np
 
+from resetfree.core import ResetFreeError
 from resetfree.core.certificate import Certificate
-from resetfree.core.errors import ResetFreeError
 from resetfree.theory.certificates.claims_dual import dual_claims, dual_lemma, dual_side, nearly_in_class
 from resetfree.theory.certificates.claims_paths import (
     EVERY_PATH,

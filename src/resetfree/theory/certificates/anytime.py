@@ -9,8 +9,7 @@ it exceeds 1/delta at some round with probability at most delta (Ville), so a ru
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from resetfree.core.arrays import Floats
-from resetfree.core.settings import Bound, Positive, Probability, checked, expect
+from resetfree.core import Bound, Floats, Positive, Probability, checked, expect
 
 DELTA = 0.01  # default failure probability
 SHOWN = 0.05  # of each bound beside a run: terminal, report and studio show the same number

@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from resetfree.core.arrays import Floats, Ints
+from resetfree.core import Floats, Ints, NotCertifiable, ResetFreeError
 from resetfree.core.certificate import Certificate, Status, beside, over_rounds
-from resetfree.core.errors import NotCertifiable, ResetFreeError
 from resetfree.game.capabilities import (
     BoundsEachRound,
     BoundsOnlineRegret,
@@ -30,8 +29,8 @@ from resetfree.game.capabilities import (
     TakesHints,
 )
 from resetfree.game.contract import DualPlayer, MultiplierFunctions, Plan, Round
+from resetfree.problems import Episode, Problem
 from resetfree.problems.continuum import Continuum
-from resetfree.problems.contract import Episode, Problem
 from resetfree.theory.assumptions import constant_multipliers, dual_class, reachable_starts
 from resetfree.theory.assumptions.linearity import nearest_multipliers
 from resetfree.theory.certificates.claims_reduction import Truth

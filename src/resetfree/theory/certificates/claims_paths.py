@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from resetfree.core.arrays import Floats
+from resetfree.core import Floats
 from resetfree.core.certificate import Certificate, Status, beside, over_rounds, resting_on
 from resetfree.core.readable import counted
 from resetfree.game.capabilities import CountsFalls, Eliminates, LearnsRules, Proof
-from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.knowledge import has_factors
+from resetfree.problems import FiniteMDP, has_factors
 from resetfree.theory.assumptions import feasibility, unsafe_pairs
 from resetfree.theory.certificates import anytime
 from resetfree.theory.certificates.anytime import DELTA, resets_upper

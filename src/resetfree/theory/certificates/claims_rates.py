@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from resetfree.core import NotCertifiable
 from resetfree.core.certificate import Certificate, beside, resting_on
-from resetfree.core.errors import NotCertifiable
 from resetfree.game.capabilities import (
     BoundsDelayedRegret,
     BoundsPrimalRegret,

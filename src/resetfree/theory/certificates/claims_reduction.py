@@ -6,11 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.arrays import Bools, Floats
+from resetfree.core import Bools, Floats, ResetFreeError
 from resetfree.core.certificate import Certificate, Status, beside, in_every_round, over_rounds, resting_on
-from resetfree.core.errors import ResetFreeError
 from resetfree.game.capabilities import HasProof, Proof
-from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.problems import FiniteMDP
 from resetfree.theory.assumptions import feasibility, feasible, linear, linearity
 from resetfree.theory.assumptions.linearity import nearest_linear
 from resetfree.theory.certificates.record import TOLERANCE, Record, began_with, known_player, past_plan, plan_ages

@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 from resetfree.core.certificate import Certificate
 from resetfree.game.capabilities import PlanAges
 from resetfree.game.contract import depends_on_length
+from resetfree.problems import FiniteMDP, Intervention, Note, Problem
 from resetfree.problems.continuum import Continuum, inside_continuum
-from resetfree.problems.contract import Intervention, Note, Problem
-from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.theory.delay import before_resets, delays
 from resetfree.theory.regret import Rounds, Solved
 

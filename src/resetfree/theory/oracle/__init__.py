@@ -12,7 +12,7 @@ from typing import overload
 
 from numpy.typing import ArrayLike
 
-from resetfree.problems.finite.mdp import FiniteMDP, check_model
+from resetfree.problems import FiniteMDP, check_model
 from resetfree.problems.zoo.continuous_box import ContinuousBoxMDP
 from resetfree.problems.zoo.continuous_linear import ContinuousLinearMDP
 from resetfree.theory.oracle import dynamic_programming, nodes, quadrature

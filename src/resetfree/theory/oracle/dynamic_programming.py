@@ -11,15 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from resetfree.core import arguments
-from resetfree.core.arrays import Bools, Floats, Ints
-from resetfree.core.compiled import jit
-from resetfree.core.errors import AssumptionViolated, InvalidInput
+from resetfree.core import AssumptionViolated, Bools, Floats, Ints, InvalidInput, arguments, jit
+from resetfree.problems import FiniteMDP, Problem, check_model
 from resetfree.problems.continuum import continuum_behind
-from resetfree.problems.contract import Problem
 from resetfree.problems.finite import backward as planning
 from resetfree.problems.finite.backward import Model
-from resetfree.problems.finite.mdp import FiniteMDP, check_model
 from resetfree.problems.finite.safety import SafeSets, safe_sets
 from resetfree.problems.finite.tabular_policy import LazyPolicy, as_policy, check_policy
 from resetfree.theory.oracle import extended_range, nodes

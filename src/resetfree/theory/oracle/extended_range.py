@@ -8,8 +8,7 @@ the one that `backward.best_lagrangian` has, bit for bit; it is used only where 
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.arrays import Bools, Floats, Ints
-from resetfree.core.compiled import jit
+from resetfree.core import Bools, Floats, Ints, jit
 from resetfree.problems.finite.backward import EPS, Model
 
 STEP = 2.0**-256

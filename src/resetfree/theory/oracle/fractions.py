@@ -14,8 +14,8 @@ from typing import NamedTuple, TypeAlias
 
 from numpy.typing import ArrayLike
 
-from resetfree.core.errors import AssumptionViolated, InvalidInput, NotCertifiable
-from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.core import AssumptionViolated, InvalidInput, NotCertifiable
+from resetfree.problems import FiniteMDP
 from resetfree.problems.finite.tabular_policy import check_policy
 from resetfree.problems.finite.transitions import simplest_fraction
 

@@ -10,10 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from resetfree.core.arrays import Bools, Floats
-from resetfree.core.errors import AssumptionViolated, InvalidInput, NotCertifiable
-from resetfree.core.settings import Fraction, check
-from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.core import AssumptionViolated, Bools, Floats, Fraction, InvalidInput, NotCertifiable, check
+from resetfree.problems import FiniteMDP
 from resetfree.problems.finite.transitions import ROW_SUM_TOLERANCE, row_sums
 
 TOLERANCE = 1e-10  # the tightest that HiGHS accepts

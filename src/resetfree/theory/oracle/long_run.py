@@ -19,9 +19,8 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import splu
 
-from resetfree.core.arrays import Bools, Floats
-from resetfree.core.errors import InvalidInput, NotCertifiable
-from resetfree.problems.finite.mdp import FiniteMDP, check_model
+from resetfree.core import Bools, Floats, InvalidInput, NotCertifiable
+from resetfree.problems import FiniteMDP, check_model
 from resetfree.problems.finite.safety import largest_closed_set, safe_sets
 from resetfree.problems.finite.transitions import simplest_fraction
 from resetfree.theory.oracle.fractions import ONE, ZERO, distribution

@@ -27,9 +27,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.arrays import Bools, Floats
-from resetfree.core.errors import InvalidInput
-from resetfree.core.settings import expect
+from resetfree.core import Bools, Floats, InvalidInput, expect
 from resetfree.problems.continuum import Continuum, RowPolicy, as_rows
 
 Rows: TypeAlias = Callable[[int, Floats], Floats]  # (h = 1..H, states [n, D]) -> probabilities [n, A]

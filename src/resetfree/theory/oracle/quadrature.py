@@ -13,8 +13,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from resetfree.core.arrays import Floats
-from resetfree.core.errors import InvalidInput
+from resetfree.core import Floats, InvalidInput
 from resetfree.problems.zoo.continuous_linear import ContinuousLinearMDP, ContinuousPolicy, bernstein
 
 

@@ -27,10 +27,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.errors import InvalidInput, ResetFreeError
+from resetfree.core import InvalidInput, ResetFreeError
 from resetfree.core.files import drafted, lacks_room
 from resetfree.players import has_batched_form
-from resetfree.problems.registry import World
+from resetfree.problems import World
 from resetfree.runs.file.ledger import Ledger
 from resetfree.runs.file.recorded import COLUMNS, columns_of_row
 from resetfree.runs.file.runfile import Checkpoint

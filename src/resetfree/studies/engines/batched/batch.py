@@ -16,15 +16,10 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.arguments import whole
-from resetfree.core.arrays import Ints
-from resetfree.core.errors import InvalidInput, NotCertifiable, ResetFreeError
-from resetfree.core.settings import check_names, expect
+from resetfree.core import Ints, InvalidInput, NotCertifiable, ResetFreeError, check_names, expect, whole
 from resetfree.players import BatchedForm, Role, discover, has_batched_form
 from resetfree.players.batched import shape_of, tables_of
-from resetfree.problems.contract import Problem
-from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.registry import find_world
+from resetfree.problems import FiniteMDP, Problem, find_world
 from resetfree.runs.file.recorded import columns_of_row
 from resetfree.runs.request import Who
 from resetfree.runs.result import Run
