@@ -223,7 +223,6 @@ def in_every_round(
     right: ArrayLike,
     tolerance: float = 1e-9,
     *,
-    detail: Mapping[str, Any] | None = None,
     status: Status = "proved",
     why: str = "",
 ) -> Certificate:
@@ -236,7 +235,6 @@ def in_every_round(
     slack = np.where(np.isnan(rhs - lhs), -np.inf, rhs - lhs)  # what is not a number fails
     k, n_fails = int(np.argmin(slack)), int((slack < -tolerance).sum())
     found = {"rounds": len(slack), "violations": n_fails, "fraction": n_fails / len(slack)}
-    found |= detail or {}
     left_k, tol_k = (lhs[k], tolerance) if math.isfinite(tolerance) else (math.nan, 0.0)
     where = f"round {k + 1}"
     return Certificate(claim, left_k, rhs[k], tol_k, witness=where, detail=found, status=status, why=why)

@@ -173,7 +173,7 @@ def _edges(mdp: FiniteMDP, h: int, lost: Bools, resets: Bools) -> Iterator[tuple
             yield pair, int(where[e]), float(chance[e])
 
 
-def most_falls(edges: UnsafeEdges, width: IntervalWidth, scale: float, delta: float = DELTA) -> tuple[float, float]:
+def most_falls(edges: UnsafeEdges, width: IntervalWidth, scale: float) -> tuple[float, float]:
     """(a) of the theorem and theta, for the theta with the smallest bound if the sum of (b) is scale / theta^J.
 
     scale: known beforehand, for theta must not depend on data.
@@ -187,7 +187,7 @@ def most_falls(edges: UnsafeEdges, width: IntervalWidth, scale: float, delta: fl
             )
         except OverflowError:
             break  # and for every smaller theta the sum of (b) is larger
-        total = float(resets_upper(counted, delta)) + scale / float(theta) ** edges.longest
+        total = float(resets_upper(counted, DELTA)) + scale / float(theta) ** edges.longest
         best = min(best, (total, counted, float(theta)))
     return best[1], best[2]
 

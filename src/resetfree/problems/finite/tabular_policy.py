@@ -152,10 +152,10 @@ def _layers(array: NDArray[Any], shape: tuple[int, int, int], what: str) -> Floa
     return np.array(array if array.ndim == 3 else array[None], dtype=np.float64)
 
 
-def check_policy(policy: ArrayLike | ChoicePolicy, mdp: Sizes, tolerance: float = 1e-9) -> Floats:
+def check_policy(policy: ArrayLike | ChoicePolicy, mdp: Sizes) -> Floats:
     """`as_policy`; raises InvalidInput unless every row is a distribution."""
     array = as_policy(policy, mdp)
-    off = ~((array >= 0).all(axis=2) & (np.abs(array.sum(axis=2) - 1) <= tolerance))
+    off = ~((array >= 0).all(axis=2) & (np.abs(array.sum(axis=2) - 1) <= 1e-9))
     if off.any():
         h, s = np.argwhere(off)[0]
         raise InvalidInput(

@@ -31,10 +31,10 @@ STIFF, DAMPED = (3.0, 4.0), (3.0, 3.0)  # of the controller: 1/s^2 and 1/s, side
 UPRIGHT, STEADY, MOST_LEAN = 120.0, 18.0, 0.35  # 1/s^2, 1/s, rad
 
 
-def energy(x: Floats, mass: float = 1.0) -> float:
+def energy(x: Floats) -> float:
     """The mechanical energy of (p, z, q, v, y, w), J: constant without thrust and drag."""
     _, z, _, v, y, w = map(float, x)
-    return mass * (0.5 * MASS * (v**2 + y**2) + 0.5 * INERTIA * w**2 + MASS * GRAVITY * z)
+    return 0.5 * MASS * (v**2 + y**2) + 0.5 * INERTIA * w**2 + MASS * GRAVITY * z
 
 
 class Quadrotor(SetPointMachine):

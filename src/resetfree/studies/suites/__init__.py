@@ -120,7 +120,6 @@ class Suite:
     tuning_instances: int  # the number of tuning instances of a case that are used
     tuning_seeds: int  # on each of them; none of them is reported
     limit: float  # seconds after which a trial is stopped
-    tuning_share: float = 0.5  # the share of the episodes that a tuning trial plays
     learners: bool = False  # whether methods that are given the model are left out
 
 

@@ -34,6 +34,7 @@ from resetfree.theory.assumptions import unsafe_pairs
 from resetfree.theory.reset_limits import depends_on_step, size_limit
 
 FIRST_TUNING_SEED = 1_000_000  # far from every reported seed
+TUNING_SHARE = 0.5  # of the episodes: what a tuning trial plays
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def tuning_trials(entry: Entry, suite: Suite) -> list[MethodTrial]:
     if entry.inapplicable is not None or len(entry.method.widths) < 2:
         return []
     case = entry.case
-    episodes = max(1, round(suite.tuning_share * case.episodes))
+    episodes = max(1, round(TUNING_SHARE * case.episodes))
     return [
         _trial(entry, width, instance, FIRST_TUNING_SEED + i, episodes=episodes, tuning=True)
         for width in entry.method.widths

@@ -298,15 +298,15 @@ class Misspecification(NamedTuple):
     reward: float  # eps_r, by a linear program: the least there is
 
 
-def misspecification(mdp: FiniteMDP, phi: ArrayLike | None = None) -> Misspecification:
-    """eps_P and eps_r of a problem for features phi [S, A, d] (default: its own, else one-hot, with which both are 0).
+def misspecification(mdp: FiniteMDP) -> Misspecification:
+    """eps_P and eps_r of a problem for its features phi [S, A, d]; without any, one-hot, with which both are 0.
 
     >>> import resetfree as rf
     >>> near, far = (misspecification(rf.make("random-linear-v0", epsilon=eps)) for eps in (0.0, 0.1))
     >>> near.transition < 1e-9, near.reward < 1e-9, 0.05 < far.transition <= 0.2, 0.01 < far.reward <= 0.1
     (True, True, True, True)
     """
-    return _distances(mdp, mdp.phi if phi is None else phi, np.inf)
+    return _distances(mdp, np.inf)
 
 
 def nearest_linear(mdp: FiniteMDP) -> Misspecification:
@@ -318,15 +318,15 @@ def nearest_linear(mdp: FiniteMDP) -> Misspecification:
     >>> [round(x, 3) for x in nearest_linear(rf.make("random-linear-v0", epsilon=0.1))]
     [0.156, 0.047]
     """
-    return _distances(mdp, mdp.phi, None if mdp.phi is None else sqrt(np.shape(mdp.phi)[-1]))
+    return _distances(mdp, 0.0 if mdp.phi is None else sqrt(np.shape(mdp.phi)[-1]))
 
 
-def _distances(mdp: FiniteMDP, phi: ArrayLike | None, limit: float | None) -> Misspecification:
-    """eps_P and eps_r to a problem that is linear in phi, with norms of at most `limit`."""
+def _distances(mdp: FiniteMDP, limit: float) -> Misspecification:
+    """eps_P and eps_r to a problem that is linear in its phi, with norms of at most `limit`."""
     check_model(mdp, "A distance to linear problems")
-    if phi is None or limit is None:
+    if mdp.phi is None:
         return Misspecification(0.0, 0.0)
-    features = known_features(phi, "phi", (mdp.n_states, mdp.n_actions))
+    features = known_features(mdp.phi, "phi", (mdp.n_states, mdp.n_actions))
     rows = features[~mdp.reset].reshape(-1, features.shape[2])
     pairs, t = np.flatnonzero(np.repeat(~mdp.reset, mdp.n_actions)), mdp.transition
     moved = paid = 0.0
@@ -384,14 +384,14 @@ def nearest_multipliers(mdp: FiniteMDP, xi: Floats, cap: float) -> tuple[Floats,
     return np.asarray(found.x[:-1]), wanted
 
 
-def ridge_bias(data: ArrayLike, bias: ArrayLike, phi: ArrayLike, reg: float = 1.0) -> Certificate:
+def ridge_bias(data: ArrayLike, bias: ArrayLike, phi: ArrayLike) -> Certificate:
     """What biased data [k, d] add to a ridge regression's error at phi [d], against z sqrt(k) |phi|_{Lam^-1}.
 
     >>> ridge_bias(np.ones((4, 1)), np.full(4, 0.1), [1.0]).holds
     True
     """
     rows, b, point = (np.asarray(x, dtype=np.float64) for x in (data, bias, phi))
-    inverse = np.linalg.inv(reg * np.eye(rows.shape[1]) + rows.T @ rows)
+    inverse = np.linalg.inv(np.eye(rows.shape[1]) + rows.T @ rows)
     most = np.abs(b).max(initial=0.0) * np.sqrt(len(b)) * np.sqrt(point @ inverse @ point)
     claim = "biased data move a ridge regression by at most z sqrt(k) |phi|"
     return Certificate(claim, abs(float(point @ inverse @ (rows.T @ b))), float(most))
