@@ -1,7 +1,7 @@
 """Optional protocols of players beyond the contract: callers test for them by type, never by a player's name.
 
 A player implements those that fit it in its own module; `auto`, certificates, reports and `run.policy` find them.
-Those of primal players come first, then those of dual players, then `choose`, which asks who `Suits` a problem.
+Those of primal players come first, then those of dual players, then `choose`, which takes the best offer to `auto`.
 
 Legend: K rounds so far; g_k in [0, 1] the cost signal of round k, x_k = xi(s_1^k) g_k its gradient, theta_k the dual
 player's parameter, u a comparator, lambda_c(s) = <xi(s), u> its multiplier function; pi* the best reset-free policy.
@@ -10,57 +10,25 @@ player's parameter, u a comparator, lambda_c(s) = <xi(s), u> its multiplier func
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import hypot
-from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core import Bools, Floats, InvalidInput, NotCertifiable
-from resetfree.game.contract import MultiplierFunctions
+from resetfree.game.contract import MultiplierFunctions, PrimalPlayer
+from resetfree.game.contract import Partner as Partner  # for the offers of players
+from resetfree.game.contract import Suited as Suited
 from resetfree.problems import LIST_THEM, Episode, Factors, FiniteMDP, Problem, State
 
 
-@dataclass(frozen=True)
-class Partner:
-    """The dual player for a primal player, its settings, and its feedback."""
-
-    dual: str
-    feedback: str  # see `loop.FEEDBACK`
-    settings: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Suited:
-    """An offer to play a problem: `auto` takes the one with the highest rank.
-
-    rank: 1 for a player that can play every such problem, more for one that uses more of what is known here.
-    """
-
-    rank: float
-    why: str  # one sentence, for the run's record
-    partner: Partner
-    settings: dict[str, Any] = field(default_factory=dict)  # of the primal player
-
-
-@runtime_checkable
-class Suits(Protocol):
-    """A primal player's class that `auto` may choose."""
-
-    @classmethod
-    def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
-        """How well it suits a problem; None if it does not. Uses only what a learner may know.
-
-        bound_known: whether a bound B on the multipliers is given or can be computed by an oracle.
-        """
-
-
-def offer_of(player: Any, problem: Problem, *, bound_known: bool) -> Suited | None:
+def offer_of(player: type[PrimalPlayer[Any]], problem: Problem, *, bound_known: bool) -> Suited | None:
     """How well a class of players suits a problem; None if it does not, or is not for `auto`.
 
     Only players whose `suited_states` have the problem's `states_kind` are considered: no others are read.
     """
-    suited = getattr(player, "suited_states", None)
-    if not isinstance(player, Suits) or (suited is not None and problem.states_kind not in suited):
+    suited = player.suited_states
+    if suited is not None and problem.states_kind not in suited:
         return None
     return player.suits(problem, bound_known=bound_known)
 
@@ -68,47 +36,6 @@ def offer_of(player: Any, problem: Problem, *, bound_known: bool) -> Suited | No
 def always(offer: Suited) -> Any:
     """The method `suits` of a player whose offer is the same for all problems with its `suited_states`."""
     return classmethod(lambda cls, problem, *, bound_known: offer)
-
-
-@runtime_checkable
-class NamesPartner(Protocol):
-    """A primal player that names its dual player."""
-
-    @classmethod
-    def partner(cls) -> Partner:
-        """Its dual player, used for `dual="auto"`."""
-
-
-@runtime_checkable
-class AdaptsToProblem(Protocol):
-    """A primal player whose name alone stands for a partner and settings of both that depend on the problem."""
-
-    @classmethod
-    def named(cls, problem: Problem) -> Suited | None:
-        """How it is played where only it is named; None for its partner and its defaults. The rank plays no part."""
-
-
-class Proof(NamedTuple):
-    """The conditions of the proof behind a primal player's statement, and what it proves about the player's values.
-
-    Certificates check on the run the conditions that can be checked, and are "proved" only if all of them hold.
-    """
-
-    failure: float = 0.0  # the probability with which it may fail
-    largest_multiplier: float | None = None  # B, up to which multipliers it holds; None for any
-    one_multiplier: bool = False  # whether the multiplier must never change
-    noise: float | None = None  # the sub-Gaussian constant up to which rewards may be random; None for any
-    linear: bool = False  # whether it needs dynamics and rewards in [0, 1] that are linear in the features
-    misfit: tuple[float, float] = (0.0, 0.0)  # by how much P and r may differ from that
-    values_are_bounds: bool = False  # whether its V_r lies above, and its V_c below, those of the policy it plays
-
-
-@runtime_checkable
-class HasProof(Protocol):
-    """A primal player whose proof has conditions; without this protocol it is `Proof()`."""
-
-    def proof(self, problem: Problem) -> Proof:
-        """The conditions of its proof on this problem."""
 
 
 @runtime_checkable
@@ -373,13 +300,6 @@ class RaisesMultiplier(Protocol):
 
     def phases(self, u: float) -> list[Phase]:
         """The phases up to the first whose multiplier reaches u; raises NotCertifiable if none does."""
-
-
-@runtime_checkable
-class BoundsEachRound(BoundsOnlineRegret, Protocol):
-    """One whose bound is a sum over rounds, each of which is bounded whatever the plan of the round rests on."""
-
-    each_round: ClassVar[bool]
 
 
 @runtime_checkable

@@ -9,7 +9,7 @@ Legend: lam = lambda^k(s_1^k); v_r, v_c the primal player's own estimates of V_r
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isfinite
 from time import monotonic
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
@@ -88,6 +88,43 @@ class Player(ABC):
         return Statement({}, False, "no theorem is claimed for this player")
 
 
+@dataclass(frozen=True)
+class Partner:
+    """The dual player for a primal player, its settings, and its feedback."""
+
+    dual: str
+    feedback: str  # see `loop.FEEDBACK`
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Suited:
+    """An offer to play a problem: `auto` takes the one with the highest rank.
+
+    rank: 1 for a player that can play every such problem, more for one that uses more of what is known here.
+    """
+
+    rank: float
+    why: str  # one sentence, for the run's record
+    partner: Partner
+    settings: dict[str, Any] = field(default_factory=dict)  # of the primal player
+
+
+class Proof(NamedTuple):
+    """The conditions of the proof behind a primal player's statement, and what it proves about the player's values.
+
+    Certificates check on the run the conditions that can be checked, and are "proved" only if all of them hold.
+    """
+
+    failure: float = 0.0  # the probability with which it may fail
+    largest_multiplier: float | None = None  # B, up to which multipliers it holds; None for any
+    one_multiplier: bool = False  # whether the multiplier must never change
+    noise: float | None = None  # the sub-Gaussian constant up to which rewards may be random; None for any
+    linear: bool = False  # whether it needs dynamics and rewards in [0, 1] that are linear in the features
+    misfit: tuple[float, float] = (0.0, 0.0)  # by how much P and r may differ from that
+    values_are_bounds: bool = False  # whether its V_r lies above, and its V_c below, those of the policy it plays
+
+
 class PrimalPlayer(Player, Generic[P]):
     """Chooses the policy. Planning is a pure function of the state: a second call gives the same plan."""
 
@@ -114,6 +151,28 @@ class PrimalPlayer(Player, Generic[P]):
     @abstractmethod
     def update(self, state: P, round: Round) -> P:
         """Learn from a round; may change `state` and return it."""
+
+    @classmethod
+    def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
+        """Its offer to `auto`, with what a learner may know of the problem; None if `auto` must not choose it.
+
+        bound_known: whether a bound B on the multipliers is given or can be computed by an oracle.
+        """
+        return None
+
+    @classmethod
+    def partner(cls) -> Partner | None:
+        """Its dual player, used for `dual="auto"`; None for that of Algorithm 1."""
+        return None
+
+    @classmethod
+    def named(cls, problem: Problem) -> Suited | None:
+        """How it is played where only it is named; None for its partner and its defaults. The rank plays no part."""
+        return None
+
+    def proof(self, problem: Problem) -> Proof:
+        """The conditions of its proof on this problem."""
+        return Proof()
 
 
 @runtime_checkable
@@ -149,6 +208,8 @@ def check_actions(primal: PrimalPlayer[Any], problem: Problem, others: Sequence[
 
 class DualPlayer(Player, Generic[D]):
     """Chooses the multiplier, the price of a reset, for the start of each round."""
+
+    each_round: ClassVar[bool] = False  # whether its regret is bounded round by round, whatever a plan rests on
 
     @abstractmethod
     def init(self, problem: Problem, episodes: int, seed: int) -> D:

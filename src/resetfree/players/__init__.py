@@ -21,8 +21,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from resetfree.core import InvalidInput, NotCertifiable, Notice, PositiveInt, check, check_names, shown
 from resetfree.core.discovery import Registry, Unfit, checked_class, classes_in
-from resetfree.game.capabilities import AdaptsToProblem, NamesPartner, Partner
-from resetfree.game.contract import DualPlayer, Plan, PrimalPlayer, Round, Statement
+from resetfree.game.contract import DualPlayer, Partner, Plan, PrimalPlayer, Round, Statement
 from resetfree.problems import Episode, FiniteMDP, Problem
 
 Role: TypeAlias = Literal["primal", "dual"]
@@ -256,8 +255,7 @@ def partner_of(primal: Any) -> Partner:
     >>> partner_of("uniform").dual
     'projected-gradient'
     """
-    player = _known(primal)
-    return player.partner() if isinstance(player, NamesPartner) else OF_ALGORITHM_1
+    return _known(primal).partner() or OF_ALGORITHM_1
 
 
 def paired(primal: Any, problem: Problem) -> tuple[Partner, dict[str, Any]]:
@@ -266,7 +264,7 @@ def paired(primal: Any, problem: Problem) -> tuple[Partner, dict[str, Any]]:
     A player that is given itself, not by its name or class, has settings already.
     """
     player = _known(primal)
-    offer = player.named(problem) if isinstance(player, AdaptsToProblem) else None
+    offer = player.named(problem)
     if offer is None:
         return partner_of(primal), {}
     return offer.partner, offer.settings if isinstance(primal, str | type) else {}

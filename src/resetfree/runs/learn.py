@@ -57,7 +57,7 @@ def learn(
     problem: a gymnasium.Env, a FiniteMDP, a Problem, what has a method `problem()`, or what the command line takes.
     primal, dual: names, module:Class or players. "auto" (see `auto.choose`) picks what suits the problem, and the run
       says why; with a named primal player, "auto" is its partner: the paper's dual and feedback, unless it declares
-      another; some have a partner and settings for the problem by their name alone (`AdaptsToProblem`).
+      another; some have a partner and settings for the problem by their name alone (`PrimalPlayer.named`).
     settings: {"primal": {...}, "dual": {...}}, and {"problem": {...}} for a problem that is given by name (its options)
       and for a gymnasium.Env (arguments of `from_gym`).
     feedback: the cost signal of the dual player, see `game.FEEDBACK`, or "auto".

@@ -9,7 +9,7 @@ The reduction (`played`) and the number of resets of support elimination (`befor
 Of the two players' regrets (which player has which: docs/readings.md, "Plans that are old"):
   dual, any whose bound holds for every sequence of signals: `lateness_cost` is added, computed from the record. Proved.
   dual, gradient steps: beforehand, `missed_steps`. Proved. For other players nothing is claimed beforehand.
-  dual, a bound of each round by itself (`capabilities.BoundsEachRound`): nothing is added. Proved by the player.
+  dual, a bound of each round by itself (`DualPlayer.each_round`): nothing is added. Proved by the player.
   primal, least squares or counts with optimism: `doubled_rounds` of regret at most H + B, and sqrt(2) before the sum of
     the widths. Proved, and used where the bound without delay is known; other players claim no regret at all.
 """

@@ -17,7 +17,8 @@ from tests.mutants.honest import certified
 
 import resetfree as rf
 from resetfree.core.certificate import beside, failure_probability, resting_on
-from resetfree.game.capabilities import Comparator, Proof
+from resetfree.game.capabilities import Comparator
+from resetfree.game.contract import Proof
 from resetfree.players import discover
 from resetfree.players.dual.one_multiplier import ConstantPenalty
 from resetfree.players.elimination.support_elimination import SupportElimination

@@ -37,8 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core import Bools, Floats, NonNegative, Probability, jit, require, within
-from resetfree.game.capabilities import Proof
-from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
+from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Proof, Round, Statement
 from resetfree.players import check_episodes
 from resetfree.players.tabular.count_players import (
     BERNSTEIN,

@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import numpy as np
 
 from resetfree.core import Bound, Floats, NonNegative, Positive, Probability, require
-from resetfree.game.capabilities import Partner, Proof, Suited
-from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
+from resetfree.game.capabilities import Partner, Suited
+from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Proof, Round, Statement, check_multiplier
 from resetfree.players import (
     Build,
     Method,

@@ -18,8 +18,8 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from resetfree.core import Bools, Floats, InvalidInput, NotCertifiable, Positive, Probability, Range
-from resetfree.game.capabilities import Partner, PrimalRegretBound, Proof, Suited
-from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
+from resetfree.game.capabilities import Partner, PrimalRegretBound, Suited
+from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Proof, Round, Statement, check_multiplier
 from resetfree.players import (
     NeedsNoPenalty,
     TakesEpisodes,

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core import Bools, Floats, Ints, jit
-from resetfree.game.capabilities import FallsBound, PrimalRegretBound, Proof
-from resetfree.game.contract import Round
+from resetfree.game.capabilities import FallsBound, PrimalRegretBound
+from resetfree.game.contract import Proof, Round
 from resetfree.players import check_room, sizes
 from resetfree.players.linear.pair_values import Widths
 from resetfree.players.linear.regression import WholePass

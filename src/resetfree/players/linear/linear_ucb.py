@@ -22,8 +22,8 @@ from resetfree.core import (
     Range,
     expect,
 )
-from resetfree.game.capabilities import FallsBound, Partner, PlanAges, PrimalRegretBound, Proof, Suited
-from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
+from resetfree.game.capabilities import FallsBound, Partner, PlanAges, PrimalRegretBound, Suited
+from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Proof, Round, Statement, check_multiplier
 from resetfree.players import (
     Build,
     Kind,

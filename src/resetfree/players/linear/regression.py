@@ -12,8 +12,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from resetfree.core import Bools, Floats, Ints, InvalidInput
-from resetfree.game.capabilities import PrimalRegretBound, Proof
-from resetfree.game.contract import Round
+from resetfree.game.capabilities import PrimalRegretBound
+from resetfree.game.contract import Proof, Round
 from resetfree.players import check_room, pooled_lacks, sizes
 from resetfree.players.linear.pair_values import Widths
 from resetfree.players.linear.ridge import Regression, empty, greedy_plan, learn_counted, softmax_plan

@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core import Bound, Floats, Ints, InvalidInput, NonNegative, NotCertifiable, Range, jit
-from resetfree.game.capabilities import PlanAges, PrimalRegretBound, Proof
-from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
+from resetfree.game.capabilities import PlanAges, PrimalRegretBound
+from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Proof, Round, Statement, check_multiplier
 from resetfree.players import Method, bound_of, check_episodes, finite_states, free_and_penalised
 from resetfree.players.tabular.counts import Counted, Counts, HasCounts, counted_values, empty_counts, true_values
 from resetfree.problems import Problem, State, model_behind

@@ -15,8 +15,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import numpy as np
 
 from resetfree.core import InvalidInput, NonNegative, Probability
-from resetfree.game.capabilities import Proof
-from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
+from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Proof, Round, Statement
 from resetfree.players import Build, Method, TakesEpisodes, check_episodes, penalised, sizes, written_in
 from resetfree.players.tabular.count_players import (
     BERNSTEIN,

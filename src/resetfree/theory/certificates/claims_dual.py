@@ -16,7 +16,6 @@ import numpy as np
 from resetfree.core import Floats, Ints, NotCertifiable, ResetFreeError
 from resetfree.core.certificate import Certificate, Status, beside, over_rounds
 from resetfree.game.capabilities import (
-    BoundsEachRound,
     BoundsOnlineRegret,
     CapsMultiplier,
     ChoosesFunction,
@@ -267,18 +266,19 @@ def dual_side(run: Record, lambda_hat: Floats | str) -> DualSide:
     return DualSide(begun.player, met, against, bounds, ages, farther=None if most is None else far, most=most)
 
 
-def online_bound(player: Any, met: DualHistory, against: Comparator, late: bool = False) -> Floats:
+def online_bound(player: DualPlayer[Any], met: DualHistory, against: Comparator, late: bool = False) -> Floats:
     """[K] what the online regret of the dual player against a comparator is at most after k rounds.
 
     late: whether plans may be old; then the bound, which is that of new plans, has `lateness_cost` added.
     Raises NotCertifiable if the player has no such bound.
     """
+    each_round = player.each_round
     if not isinstance(player, BoundsOnlineRegret):
         raise NotCertifiable(f"No bound on the online regret of the dual player '{player.name}' is known.")
     if isinstance(player, ChoosesFunction) and player.functions(met.replay.state).largest_xi > 1.0 + SLACK:
         raise NotCertifiable("Some |xi(s)| is larger than 1, so the multiplier played is not <xi(s), theta>.")
     most = np.asarray(player.online_regret_bound(met, against))
-    return most + _lateness(met) if late and not isinstance(player, BoundsEachRound) else most
+    return most + _lateness(met) if late and not each_round else most
 
 
 def _lateness(met: DualHistory) -> Floats:

@@ -12,7 +12,8 @@ import numpy as np
 from resetfree.core import Floats
 from resetfree.core.certificate import Certificate, Status, beside, over_rounds, resting_on
 from resetfree.core.readable import counted
-from resetfree.game.capabilities import CountsFalls, Eliminates, LearnsRules, Proof
+from resetfree.game.capabilities import CountsFalls, Eliminates, LearnsRules
+from resetfree.game.contract import Proof
 from resetfree.problems import FiniteMDP, has_factors
 from resetfree.theory.assumptions import feasibility, unsafe_pairs
 from resetfree.theory.certificates import anytime

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from resetfree.core import Bools, Floats, ResetFreeError
 from resetfree.core.certificate import Certificate, Status, beside, in_every_round, over_rounds, resting_on
-from resetfree.game.capabilities import HasProof, Proof
+from resetfree.game.contract import Proof
 from resetfree.problems import FiniteMDP
 from resetfree.theory.assumptions import feasibility, feasible, linear, linearity
 from resetfree.theory.assumptions.linearity import nearest_linear
@@ -169,8 +169,8 @@ def _distances(mdp: FiniteMDP) -> str:
 
 def proof_of(run: Record) -> Proof:
     """What the primal player's proof rests on, as the player states it."""
-    player = known_player(run, "primal")
-    return player.proof(run.problem_again()) if isinstance(player, HasProof) else Proof()
+    found: Proof = known_player(run, "primal").proof(run.problem_again())
+    return found
 
 
 def over_bound(run: Record, proof: Proof) -> str:
