@@ -140,6 +140,21 @@ def test_importing_the_package_leaves_slow_libraries_alone() -> None:
     assert out.stdout.strip() == "[]"
 
 
+def test_no_module_of_ours_pickles_or_evaluates() -> None:
+    for path in SRC.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                names = [node.module or ""]
+            assert not {"pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib"} & set(names), path
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                assert node.func.id not in ("eval", "exec", "compile"), path
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("np.load", "numpy.load"):
+                assert any(k.arg == "allow_pickle" and ast.unparse(k.value) == "False" for k in node.keywords), path
+
+
 @cache
 def player_modules() -> set[str]:
     """The modules that define a player."""

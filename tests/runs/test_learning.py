@@ -5,79 +5,24 @@ import sqlite3
 import sys
 import tracemalloc
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.bank import edit, learn, rows, select, stop_at
+from tests.bank import edit, learn, select, stop_at
 from tests.killing import run_driver
+from tests.runs.chatty import Chatty, Memory, Walk, everything
 from tests.runs.forging import forge
 
 import resetfree as rf
 from resetfree.game.loop import Game
-from resetfree.problems import State
 from resetfree.runs.file import ledger
 from resetfree.runs.file.ledger import read
 
-
-def everything(path: Path) -> str:
-    """Every bit of every round, and of the state that is left."""
-    return rows(path) + repr(select(path, "SELECT k, part, rng, s1, arrays FROM checkpoints"))
-
-
 DRIVER = Path(__file__).parent / "kill_driver.py"
-
-
-@dataclass
-class Memory:
-    w: NDArray[np.float64]
-    k: int = 0
-
-
-@dataclass(frozen=True)
-class Chatty(rf.PrimalPlayer[Memory]):
-    """Plays at random by what it has seen; breaks in the middle of an update when it is told to."""
-
-    name: ClassVar[str] = "chatty"
-    B: float | None = 1.0
-    breaks_at: int = -1
-    breaks_with: Any = field(default=RuntimeError)
-
-    def init(self, problem: rf.Problem, episodes: int, seed: int) -> Memory:
-        return Memory(np.full(problem.n_actions, 1.0 / problem.n_actions))
-
-    def plan(self, state: Memory, s1: State, lam: float) -> rf.Plan:
-        return rf.Plan(lambda h, s: state.w, 0.5, float(state.w[0]))
-
-    def update(self, state: Memory, round: rf.Round) -> Memory:
-        state.w[int(round.episode.actions[0])] += 0.01
-        if round.k == self.breaks_at:
-            raise self.breaks_with("half a round")
-        state.w /= state.w.sum()
-        state.k += 1
-        return state
-
-
-class Walk(rf.Problem):
-    """Starts are arrays, and there is no model behind it."""
-
-    name, horizon, n_actions, n_states, stationary = "walk", 2, 3, None, True
-    n_transitions, end_resets, phi, xi = 2, False, None, None
-
-    @property
-    def n_uniforms(self) -> int:
-        return 1
-
-    def first_start(self, u: float) -> State:
-        return np.array([u, 0.0])
-
-    def rollout(self, policy: Any, start: State, u: NDArray[np.float64]) -> rf.Episode:
-        action = int(np.searchsorted(np.cumsum(policy(1, start)), u[0]))
-        end = start + np.array([0.1, -0.1]) * action
-        return rf.Episode(np.stack([start, end]), np.array([action]), np.array([0.1 * action]), bool(u[0] > 0.9), end)
 
 
 CASES: dict[str, tuple[Any, dict[str, Any]]] = {

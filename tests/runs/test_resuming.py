@@ -11,8 +11,8 @@ import pytest
 from numpy.typing import NDArray
 from tests.bank import stop_at
 from tests.killing import run_driver
+from tests.runs.chatty import Chatty, Walk, everything
 from tests.runs.kill_driver import CASES
-from tests.runs.test_learning import Chatty, Walk, everything
 
 import resetfree as rf
 from resetfree.core import state

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.players.dual.test_dual import Stub, a_round, never
+from tests.players.dual.rounds import Stub, a_round, never
 
 import resetfree as rf
 from resetfree.game.capabilities import RaisesMultiplier

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from resetfree.core import Bools, Floats, ResetFreeError
 from resetfree.core.certificate import Certificate, Status, beside, in_every_round, over_rounds, resting_on
-from resetfree.game.contract import Proof
+from resetfree.game.contract import PrimalPlayer, Proof
 from resetfree.problems import FiniteMDP
 from resetfree.theory.assumptions import feasibility, feasible, linear, linearity
 from resetfree.theory.assumptions.linearity import nearest_linear
@@ -169,8 +169,8 @@ def _distances(mdp: FiniteMDP) -> str:
 
 def proof_of(run: Record) -> Proof:
     """What the primal player's proof rests on, as the player states it."""
-    found: Proof = known_player(run, "primal").proof(run.problem_again())
-    return found
+    player: PrimalPlayer[Any] | None = known_player(run, "primal")
+    return Proof() if player is None else player.proof(run.problem_again())
 
 
 def over_bound(run: Record, proof: Proof) -> str:
