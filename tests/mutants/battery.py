@@ -36,6 +36,8 @@ from resetfree.theory.certificates import OPTIMISM, certify, claims_dual
 
 Broken = Callable[[], list[rf.Certificate]]
 MUTANTS: dict[str, Broken] = {}
+PROVED, REALISED = "algorithm 1, proved width", "algorithm 1, realised costs"  # honest runs
+PENALTY, UNIFORM = "best response, penalty", "uniform, constant step"
 
 
 def mutant(words: str) -> Callable[[Broken], Broken]:
@@ -59,6 +61,25 @@ def forged(name: str, **columns: Any) -> list[rf.Certificate]:
         for column, change in columns.items()
     }
     return certify(dataclasses.replace(honest, columns={**honest.columns, **changed}))
+
+
+Forgery = tuple[str, dict[str, Any]]  # an honest run, and the columns that are replaced: see `forged`
+
+
+def of(name: str, **columns: Any) -> Forgery:
+    """A forgery of an honest run."""
+    return name, columns
+
+
+def forgeries(each: dict[str, list[Forgery]], module: str = __name__) -> None:
+    """Add mutants that are forged records, by their words."""
+    for words, records in each.items():
+
+        def broken(records: list[Forgery] = records) -> list[rf.Certificate]:
+            return [c for name, columns in records for c in forged(name, **columns)]
+
+        broken.__module__ = module
+        mutant(words)(broken)
 
 
 def at(k: int, value: Any) -> Callable[[Any], Any]:
@@ -124,15 +145,17 @@ class StuckAtZero(ProjectedGradient):
         return 0.0
 
 
-@mutant("learning switched off")
-def _() -> list[rf.Certificate]:
-    found = []
-    for safe in range(2):  # one of two actions is a reset, each time; the player begins with either
+def one_of_two() -> Iterator[rf.FiniteMDP]:
+    """One of two actions is a reset, each time; a player begins with either."""
+    for safe in range(2):
         transition = np.zeros((2, 2, 2))
         transition[0, safe, 0] = transition[0, 1 - safe, 1] = transition[1, :, 1] = 1
-        mdp = rf.FiniteMDP(transition, np.zeros((2, 2)), [False, True], 1)
-        found += certify(learn(LearnsNothing(), problem=mdp, feedback="realised"))
-    return found
+        yield rf.FiniteMDP(transition, np.zeros((2, 2)), [False, True], 1)
+
+
+@mutant("learning switched off")
+def _() -> list[rf.Certificate]:
+    return [c for mdp in one_of_two() for c in certify(learn(LearnsNothing(), problem=mdp, feedback="realised"))]
 
 
 @mutant("widths halved until they are wrong")
@@ -169,108 +192,43 @@ def _() -> list[rf.Certificate]:
 # Forged records.
 
 
-@mutant("a start in the reset set")
-def _() -> list[rf.Certificate]:
-    return forged("algorithm 1, proved width", s1=at(7, 5))
-
-
-@mutant("starts shuffled")
-def _() -> list[rf.Certificate]:
-    return forged("algorithm 1, proved width", s1=lambda column: np.random.default_rng(0).permutation(column))
-
-
-@mutant("optimistic costs made up")
-def _() -> list[rf.Certificate]:
-    return forged("algorithm 1, proved width", cost_signal=at(9, 0.5))
-
-
-@mutant("realised costs made up")
-def _() -> list[rf.Certificate]:
-    return forged("algorithm 1, realised costs", cost_signal=at(9, 0.5))
-
-
-@mutant("exact costs made up")
-def _() -> list[rf.Certificate]:
-    return forged("algorithm 1, tuned, exact costs", cost_signal=at(9, 0.5))
-
-
-@mutant("V_r at its cap, V_c as it was")
-def _() -> list[rf.Certificate]:
-    return [*forged("algorithm 1, proved width", v_r=8.0), *forged("best response, penalty", v_r=8.0)]
-
-
-@mutant("V_r out of its range")
-def _() -> list[rf.Certificate]:
-    return forged("algorithm 1, proved width", v_r=at(9, -1.0))
-
-
-@mutant("V_c negative")
-def _() -> list[rf.Certificate]:
-    return [*forged("algorithm 1, proved width", v_c=-0.5), *forged("uniform, constant step", v_c=-0.5)]
-
-
-@mutant("V_r zero")
-def _() -> list[rf.Certificate]:
-    return [*forged("best response, penalty", v_r=0.0), *forged("best response", v_r=0.0)]
-
-
-@mutant("own values on the wrong side")
-def _() -> list[rf.Certificate]:
-    return forged("algorithm 1, proved width", v_r_hat=0.0, v_c_hat=1.0, upper=0.0)
-
-
-@mutant("lambda negative")
-def _() -> list[rf.Certificate]:
-    return forged("uniform, constant step", lam=-1e4) + forged("algorithm 1, realised costs", lam=-1e4)
-
-
-@mutant("lambda one more than it was")
-def _() -> list[rf.Certificate]:
-    return forged("algorithm 1, realised costs", lam=lambda column: column + 1)
-
-
-@mutant("a multiplier that doubles without need")
-def _() -> list[rf.Certificate]:
-    name = "best response, doubling"
-    return [*forged(name, lam=lambda column: 8 * column), *forged(name, reset=True)]
-
-
-@mutant("values or multipliers made up where lambda* is not in the class")
-def _() -> list[rf.Certificate]:
-    name = "uniform, B a little too small"
-    return [*forged(name, v_c=-0.5), *forged(name, lam=-1e4)]
-
-
-@mutant("resets hidden")
-def _() -> list[rf.Certificate]:
-    return forged("uniform, constant step", reset=False)
-
-
-@mutant("resets made up")
-def _() -> list[rf.Certificate]:
-    names = ("best response, penalty", "support elimination, without oracle", "rule elimination")
-    return [found for name in names for found in forged(name, reset=True)]
+forgeries(
+    {
+        "a start in the reset set": [of(PROVED, s1=at(7, 5))],
+        "starts shuffled": [of(PROVED, s1=lambda column: np.random.default_rng(0).permutation(column))],
+        "optimistic costs made up": [of(PROVED, cost_signal=at(9, 0.5))],
+        "realised costs made up": [of(REALISED, cost_signal=at(9, 0.5))],
+        "exact costs made up": [of("algorithm 1, tuned, exact costs", cost_signal=at(9, 0.5))],
+        "V_r at its cap, V_c as it was": [of(PROVED, v_r=8.0), of(PENALTY, v_r=8.0)],
+        "V_r out of its range": [of(PROVED, v_r=at(9, -1.0))],
+        "V_c negative": [of(PROVED, v_c=-0.5), of(UNIFORM, v_c=-0.5)],
+        "V_r zero": [of(PENALTY, v_r=0.0), of("best response", v_r=0.0)],
+        "own values on the wrong side": [of(PROVED, v_r_hat=0.0, v_c_hat=1.0, upper=0.0)],
+        "lambda negative": [of(UNIFORM, lam=-1e4), of(REALISED, lam=-1e4)],
+        "lambda one more than it was": [of(REALISED, lam=lambda column: column + 1)],
+        "a multiplier that doubles without need": [
+            of("best response, doubling", lam=lambda column: 8 * column),
+            of("best response, doubling", reset=True),
+        ],
+        "values or multipliers made up where lambda* is not in the class": [
+            of("uniform, B a little too small", v_c=-0.5),
+            of("uniform, B a little too small", lam=-1e4),
+        ],
+        "resets hidden": [of(UNIFORM, reset=False)],
+        "resets made up": [
+            of(name, reset=True) for name in (PENALTY, "support elimination, without oracle", "rule elimination")
+        ],
+        "resets made up where moves are relative": [of("rule elimination, relative moves", reset=True)],
+        "rewards made up": [of(PROVED, reward=8.0)],
+        "resets hidden, V_r at its cap": [of(UNIFORM, reset=False, v_r=8.0)],
+    }
+)
 
 
 @mutant("too few bits for the rules")
 def _() -> list[rf.Certificate]:
     with patch.object(Rules, "bits", lambda self, fatal: (-10.0, 0)):
         return [*certify(run("rule elimination")), *certify(run("rule elimination, relative moves"))]
-
-
-@mutant("resets made up where moves are relative")
-def _() -> list[rf.Certificate]:
-    return forged("rule elimination, relative moves", reset=True)
-
-
-@mutant("rewards made up")
-def _() -> list[rf.Certificate]:
-    return forged("algorithm 1, proved width", reward=8.0)
-
-
-@mutant("resets hidden, V_r at its cap")
-def _() -> list[rf.Certificate]:
-    return forged("uniform, constant step", reset=False, v_r=8.0)
 
 
 @mutant("statements forged")

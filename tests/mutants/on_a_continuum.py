@@ -5,7 +5,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from tests.mutants.battery import forged, mutant
+from tests.mutants.battery import forgeries, mutant, of
 from tests.mutants.honest import learn, plane, run
 
 import resetfree as rf
@@ -66,49 +66,37 @@ def _() -> list[rf.Certificate]:
     return narrowed(NarrowGreedy, "realised")
 
 
-@mutant("a start outside of the continuum")
-def _() -> list[rf.Certificate]:
-    def outside(column: Any) -> Any:
-        column[6] = np.array([0.5, 1.5])
-        return column
-
-    return forged(SOFT, s1=outside)
+def outside(column: Any) -> Any:
+    """A start outside of the continuum."""
+    column[6] = np.array([0.5, 1.5])
+    return column
 
 
-@mutant("starts on a continuum shuffled")
-def _() -> list[rf.Certificate]:
-    return forged(SOFT, s1=lambda column: np.roll(column, 1))
-
-
-@mutant("costs on a continuum made up")
-def _() -> list[rf.Certificate]:
-    return [*forged(SOFT, cost_signal=0.5), *forged(SEEN, cost_signal=0.5)]
-
-
-@mutant("V_r on a continuum at its cap, and below zero")
-def _() -> list[rf.Certificate]:
-    return [*forged(SOFT, v_r=2.0, v_c=0.01), *forged(SOFT, v_r=-1.0)]
-
-
-@mutant("V_c on a continuum negative, and far too large")
-def _() -> list[rf.Certificate]:
-    return [*forged(SOFT, v_c=-0.5), *forged(SOFT, v_c=1e6), *forged(SOFT, v_r=-1e6)]
-
-
-@mutant("own values on a continuum on the wrong side")
-def _() -> list[rf.Certificate]:
-    return [*forged(SOFT, v_r_hat=0.0, v_c_hat=1.0, upper=0.0), *forged(GREEDY, upper=0.0)]
-
-
-@mutant("multipliers on a continuum made up")
-def _() -> list[rf.Certificate]:
-    return [*forged(SOFT, lam=-1e4), *forged(SEEN, lam=lambda column: column + 1), *forged(SEEN, lam=-1e4)]
-
-
-@mutant("resets and rewards on a continuum made up")
-def _() -> list[rf.Certificate]:
-    return [*forged(SOFT, reset=True), *forged(SOFT, reset=False, v_c=1.0), *forged(SOFT, reward=2.0, upper=-5.0),
-            *forged(SOFT, reset=False, v_r=2.0)]  # fmt: skip
+forgeries(
+    {
+        "a start outside of the continuum": [of(SOFT, s1=outside)],
+        "starts on a continuum shuffled": [of(SOFT, s1=lambda column: np.roll(column, 1))],
+        "costs on a continuum made up": [of(SOFT, cost_signal=0.5), of(SEEN, cost_signal=0.5)],
+        "V_r on a continuum at its cap, and below zero": [of(SOFT, v_r=2.0, v_c=0.01), of(SOFT, v_r=-1.0)],
+        "V_c on a continuum negative, and far too large": [of(SOFT, v_c=-0.5), of(SOFT, v_c=1e6), of(SOFT, v_r=-1e6)],
+        "own values on a continuum on the wrong side": [
+            of(SOFT, v_r_hat=0.0, v_c_hat=1.0, upper=0.0),
+            of(GREEDY, upper=0.0),
+        ],
+        "multipliers on a continuum made up": [
+            of(SOFT, lam=-1e4),
+            of(SEEN, lam=lambda column: column + 1),
+            of(SEEN, lam=-1e4),
+        ],
+        "resets and rewards on a continuum made up": [
+            of(SOFT, reset=True),
+            of(SOFT, reset=False, v_c=1.0),
+            of(SOFT, reward=2.0, upper=-5.0),
+            of(SOFT, reset=False, v_r=2.0),
+        ],
+    },
+    __name__,
+)
 
 
 @mutant("statements of a run on a continuum forged")
