@@ -14,8 +14,10 @@ from tests.bank import edit, select
 from tests.runs.forging import forge
 
 import resetfree as rf
+from resetfree.problems import Intervention
 from resetfree.runs.file import digest
 from resetfree.runs.file.ledger import Ledger, read
+from resetfree.runs.file.runfile import Checkpoint
 from resetfree.show.cli import main
 from resetfree.theory.certificates.record import DIGEST
 
@@ -226,19 +228,13 @@ def read_spec(folder: Path) -> dict[str, Any]:
     return rf.learn("grid-v0", "uniform", episodes=100, path=path, max_resets=1).spec
 
 
-def checkpoint(k: int) -> Any:
-    from resetfree.runs.file.runfile import Checkpoint
-
+def checkpoint(k: int) -> Checkpoint:
     return Checkpoint(k, 1.5, {"state": 2**100}, 4, {"primal.w": np.full(3, k / 7)})
 
 
-def episode() -> Any:
-    from resetfree.problems import Episode
-
-    return Episode(np.full(9, 3), np.zeros(8, dtype=np.int64), np.full(8, 0.25), False, 3)
+def episode() -> rf.Episode:
+    return rf.Episode(np.full(9, 3), np.zeros(8, dtype=np.int64), np.full(8, 0.25), False, 3)
 
 
-def one_intervention() -> Any:
-    from resetfree.problems import Intervention
-
+def one_intervention() -> Intervention:
     return Intervention(20, "reset", "fell", "somebody", "2020-01-01T00:00:00", "2020-01-01T00:00:01", 1.0)

@@ -2,6 +2,7 @@
 
 tabular, linear, elimination, model_based, neural, dual    the families; the docstring of each says what to read first
 batched                                                    what a program over many seeds shares (JAX)
+controlled, takeover                                       a controller, and a learner that takes over where it is good
 requirements                                               which problems with vectors for states suit players
 nonepisodic                                                one life without episodes, in which no player is chosen
 testing                                                    the contract battery
@@ -263,8 +264,7 @@ def paired(primal: Any, problem: Problem) -> tuple[Partner, dict[str, Any]]:
 
     A player that is given itself, not by its name or class, has settings already.
     """
-    player = _known(primal)
-    offer = player.named(problem)
+    offer = _known(primal).named(problem)
     if offer is None:
         return partner_of(primal), {}
     return offer.partner, offer.settings if isinstance(primal, str | type) else {}
@@ -272,14 +272,15 @@ def paired(primal: Any, problem: Problem) -> tuple[Partner, dict[str, Any]]:
 
 def fitting(primal: Any, problem: Problem) -> Any:
     """A named primal player, or the player of the same method if that alone can play the problem's actions."""
-    player = _known(primal) if isinstance(primal, str) else None
-    if player is None or not player.counterpart or isinstance(problem.actions, player.action_spaces):
-        return primal
-    return player.counterpart
+    player = _known(primal)
+    taken = not player.counterpart or isinstance(problem.actions, player.action_spaces)
+    return primal if taken or not isinstance(primal, str) else player.counterpart
 
 
 def _known(primal: Any) -> Any:
-    return discover("primal").get(primal) if isinstance(primal, str) else primal
+    """The player or its class; the base class, which names nothing, for a name or an object that is refused later."""
+    found = discover("primal").get(primal) if isinstance(primal, str) else primal
+    return found if PrimalPlayer in getattr(found, "__mro__", type(found).__mro__) else PrimalPlayer
 
 
 Kind: TypeAlias = Literal["ours", "paper", "baseline", "oracle"]

@@ -1,12 +1,16 @@
 """Beliefs about danger as they are defined: every hypothesis, cell by cell, in a dictionary."""
 
 import math
+from dataclasses import dataclass
 from itertools import product
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+import resetfree as rf
 from resetfree.players.elimination.rule_class import MIX, P0, RHO
+from resetfree.players.elimination.rule_elimination import RuleElimination
 
 
 def naive_beliefs(
@@ -34,3 +38,14 @@ def naive_beliefs(
                 fatal += mass * hit
                 falling += mass * hit * rho
     return fatal / total, falling / total
+
+
+@dataclass(frozen=True)
+class Forgetful(RuleElimination):
+    """A mutant that forgets every reset, and believes in its rules all the more."""
+
+    name: ClassVar[str] = "forgetful"
+
+    def update(self, state: Any, round: rf.Round) -> Any:
+        """Learn nothing from a fall."""
+        return state if round.episode.reset else super().update(state, round)

@@ -1,12 +1,12 @@
 """Danger that belongs to where one lands: effects, places, beliefs by their definition, bounds on every path."""
 
-from dataclasses import dataclass
 from itertools import product
 from math import gamma
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
+from tests.players.elimination.naive_rules import Forgetful
 from tests.players.elimination.test_elimination_bound import KINDS, small
 from tests.players.elimination.test_support_elimination import resets_of
 
@@ -190,17 +190,6 @@ def test_places_save_resets_where_elimination_pays_for_every_pair() -> None:
     plain = rf.learn(pits(12), "support-elimination", FREE, episodes=80, seed=1, feedback="realised")
     run = rf.learn(pits(12), RuleElimination(moves="relative"), FREE, episodes=80, seed=1, feedback="realised")
     assert run.realised_resets[-1] < 0.5 * plain.realised_resets[-1]
-
-
-@dataclass(frozen=True)
-class Forgetful(RuleElimination):
-    """A mutant that forgets every reset, and believes in its places all the more."""
-
-    name: ClassVar[str] = "forgetful-places"
-
-    def update(self, state: Any, round: rf.Round) -> Any:
-        """Learn nothing from a fall."""
-        return state if round.episode.reset else super().update(state, round)
 
 
 def test_a_player_that_forgets_its_resets_breaks_the_bound() -> None:

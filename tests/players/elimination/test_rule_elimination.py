@@ -1,15 +1,14 @@
 """Rule elimination: its beliefs against their definition, both of its bounds, and what it learns in words."""
 
-from dataclasses import dataclass
 from math import log2
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from tests.players.elimination.naive_rules import naive_beliefs
+from tests.players.elimination.naive_rules import Forgetful, naive_beliefs
 from tests.players.elimination.test_elimination_bound import KINDS, small
 from tests.players.elimination.test_support_elimination import resets_of
 
@@ -221,17 +220,6 @@ def test_the_claim_is_vacuous_beyond_what_elimination_never_exceeds() -> None:
     assert rules.rhs >= pairs.rhs
     assert rules.rhs < 100
     assert rules.vacuous == f"vacuous: no run can exceed {pairs.rhs:g}"
-
-
-@dataclass(frozen=True)
-class Forgetful(RuleElimination):
-    """A mutant that forgets every reset."""
-
-    name: ClassVar[str] = "forgetful-rules"
-
-    def update(self, state: Any, round: rf.Round) -> Any:
-        """Learn nothing from a fall."""
-        return state if round.episode.reset else super().update(state, round)
 
 
 def test_a_player_that_forgets_a_reset_breaks_both_bounds() -> None:
