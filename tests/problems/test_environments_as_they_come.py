@@ -60,6 +60,8 @@ def test_a_misspelt_id_names_the_nearest_of_both() -> None:
         rf.learn("CartPol-v1")
     with pytest.raises(rf.UnknownName, match="Did you mean 'grid-v0'"):
         rf.learn("grid-v1")
+    with pytest.raises(rf.UnknownName, match=r"There is no problem 'Nothing-v0'\. Known: coin-chain-v0"):
+        rf.learn("Nothing-v0")  # "parking-v0" has as many of its letters
 
 
 def test_no_environment_is_made_because_a_file_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,15 +39,16 @@ def test_an_idle_player_is_noted_and_noted_again_after_four_times_as_long(most: 
 
 
 def test_what_rises_or_has_nothing_to_gain_is_not_flat() -> None:
-    def said(rewards: Any) -> list[int]:
+    def said(rewards: Any, steps: int = 100) -> list[int]:
         flat = FlatReward(horizon=100)
-        return [k for k, reward in enumerate(rewards, start=1) if flat.see(reward)]
+        return [k for k, reward in enumerate(rewards, start=1) if flat.see(reward, steps)]
 
     rng = np.random.default_rng(0)
     assert said(10 + rng.normal(size=200)) == [30, 120]
     assert said(np.linspace(10, 60, 200) + rng.normal(size=200)) == []
     assert said(np.append(np.full(20, 5.0), np.full(180, 40.0))) == []
     assert said(np.full(200, 95.0)) == []
+    assert said(np.full(899, 10.0), steps=15) == [200, 800]  # 3,000 steps that were taken, not that could have been
     assert said(np.append(np.full(100, 40.0), np.full(100, 10.0))) == [30, 120]
 
 

@@ -1,12 +1,16 @@
 """Pauses in which players compute: shown while they last and afterwards, no part of the record. The clock is ours."""
 
 import io
+import os
+import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
 from rich.console import Console
+from tests.waiting import until
 
 import resetfree as rf
 from resetfree.game import contract as pauses
@@ -14,6 +18,8 @@ from resetfree.game.contract import NOTABLE, Pauses
 from resetfree.game.loop import begin, play
 from resetfree.players.dual.one_multiplier import Counting
 from resetfree.players.tabular.references import Uniform
+from resetfree.runs.request import When
+from resetfree.show.cli import progress as progress_of_runs
 from resetfree.show.cli.progress import Display
 from resetfree.show.cli.run_summary import show, summary
 
@@ -106,6 +112,31 @@ def test_a_pause_is_on_the_screen_while_it_lasts_and_afterwards(clock: Clock) ->
     console = Console(file=(text := io.StringIO()), width=100)
     show(console, run, data)
     assert "5 s at the longest, 10 s in all" in text.getvalue()
+
+
+def test_a_long_silence_without_a_terminal_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = io.StringIO()
+    monkeypatch.setattr(progress_of_runs, "QUIET", 0.0)
+    with Display(6, None, Console(file=out)) as display:
+        until(lambda: "the problem and its players are being made.\n" in out.getvalue())
+        waits = Pauses(since=time.monotonic() - 40.0)
+        display.begins(SimpleNamespace(pauses=waits))  # type: ignore[arg-type]
+        display._why_silent(41.0)
+        waits.since = None
+        display._why_silent(41.0)
+    assert out.getvalue().startswith("0 of 6 episodes after ")
+    assert "the players have computed for 40 s (at first use, code is compiled).\n" in out.getvalue()
+    assert out.getvalue().endswith("an episode has taken 41 s so far.\n")
+    assert Display(6, None, Console(file=out), quiet=True)._silence is None  # as with --json
+
+
+def test_a_slow_start_in_real_time_says_why_before_the_first_episode_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getloadavg", lambda: (400.0, 400.0, 400.0), raising=False)
+    display = Display(60, None, Console(file=io.StringIO()), when=When(rate=50.0))
+    assert display._behind() == ""
+    display._began -= 25.0
+    assert display._behind().startswith("25 s for 0 s of ticks: the processor is busy (400 programs want its ")
+    assert display._behind().endswith("; the learner yields to them, unless --learner usual")
 
 
 def test_the_record_is_the_same_however_long_it_took(clock: Clock, tmp_path: Path) -> None:

@@ -19,7 +19,9 @@ def alarms(rows: Iterable[Row], horizon: int = 500, bounds: Any = None) -> list[
     """The episodes in which a run with these rewards and ends is found to be stuck."""
     watch, start, found = Watch(horizon, bounds), None, []
     for k, (reward, end) in enumerate(rows, start=1):
-        found += [k] if watch.see(k, end if start is None else start, reward, False, end, goals=0) else []
+        found += (
+            [k] if watch.see(k, end if start is None else start, reward, False, end, goals=0, steps=horizon) else []
+        )
         start = end
     return found
 
@@ -94,13 +96,14 @@ def test_a_reset_and_a_goal_are_no_standing_still() -> None:
     for reset, goals in ((True, 0), (False, 1)):
         watch = Watch(500)
         assert not any(
-            watch.see(k, 0, 0.0, reset and k % 15 == 0, 0, goals=goals * (k % 15 == 0)) for k in range(1, 300)
+            watch.see(k, 0, 0.0, reset and k % 15 == 0, 0, goals=goals * (k % 15 == 0), steps=500)
+            for k in range(1, 300)
         )
 
 
 def test_a_run_that_was_moved_begins_anew_and_was_not_freed_by_itself() -> None:
     watch = Watch(500)
-    assert [watch.see(k, 0, 0.0, False, 0, goals=0) for k in range(1, 21)][-1]
+    assert [watch.see(k, 0, 0.0, False, 0, goals=0, steps=500) for k in range(1, 21)][-1]
     assert watch.words.startswith("STUCK since episode 1 at 0")
     watch.moved()
     assert (watch.words, watch.still, watch.window) == ("", 0, 20)
@@ -118,8 +121,9 @@ def test_the_columns_of_a_run_tell_all_that_a_watch_knows(vectors: bool) -> None
     for k in range(1, 301):
         if k - 1 in (55, 130):
             live.moved()
-        live.see(k, starts[k - 1], float(rewards[k - 1]), bool(resets[k - 1]), ends[k - 1], goals=0)
+        live.see(k, starts[k - 1], float(rewards[k - 1]), bool(resets[k - 1]), ends[k - 1], goals=0, steps=k % 7)
     table: dict[str, Any] = {"k": np.arange(1, 301), "reward": rewards, "reset": resets}
+    table["steps"] = np.arange(1, 301) % 7
     for name, states in (("s1", starts), ("next_start", ends)):
         table[name] = np.empty(300, dtype=object if vectors else np.int64)
         table[name][:] = states
@@ -154,7 +158,9 @@ def test_there_is_no_false_alarm_on_cartpole(balances: bool) -> None:
         for one in rf.simulate(pole, _upright if balances else lambda h, s: [0.5, 0.5], 60, seed=seed):
             episodes += not one.reset
             reward = float(one.rewards.sum())
-            assert not watch.see(1, one.start, reward, one.reset, one.next_start, goals=one.goals)
+            assert not watch.see(
+                1, one.start, reward, one.reset, one.next_start, goals=one.goals, steps=len(one.actions)
+            )
         assert episodes == 60 if balances else episodes < 20
 
 
@@ -164,6 +170,6 @@ def _upright(h: int, s: Any) -> list[float]:
 
 def test_what_an_episode_with_a_goal_earned_is_the_best_that_is_told() -> None:
     watch = Watch(horizon=25)
-    watch.see(1, 0, 1.0, False, 3, goals=1)
-    assert any(watch.see(k, 3, 0.0, False, 3, goals=0) for k in range(2, 30))
-    assert "after 1 at best" in watch.sentence
+    watch.see(1, 0, 1.0, False, 3, goals=1, steps=25)
+    assert any(watch.see(k, 3, 0.0, False, 3, goals=0, steps=20) for k in range(2, 30))
+    assert "(400 steps) it earned at most 0 an episode, after 1 at best" in watch.sentence  # as many as it took

@@ -2,10 +2,14 @@
 
 import importlib
 import os
+import re
 import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any
+
+VERSION = re.compile(r"-v\d+$")
+NEAR = 0.7  # of two names that count as near, so much is the same at least
 
 
 class ResetFreeError(Exception):
@@ -29,9 +33,27 @@ class UnknownName(ResetFreeError, LookupError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         known = list(known)
-        near = get_close_matches(name[:100], known, n=1)  # the time it takes grows with the length
-        hint = f"Did you mean '{near[0]}'?" if near else f"Known: {', '.join(known) or 'none'}."
+        near = near_name(name, known)
+        hint = f"Did you mean '{near}'?" if near else f"Known: {', '.join(known) or 'none'}."
         super().__init__(f"There is no {kind} '{name}'. {hint}")
+
+
+def near_name(name: str, known: Iterable[str]) -> str | None:
+    """The known name that is written nearly like this one, whatever the case and the version of both.
+
+    >>> near_name("cartpole-v7", ["CartPole-v0", "CartPole-v1", "parking-v0"])
+    'CartPole-v1'
+    >>> near_name("Nothing-v0", ["CartPole-v0", "CartPole-v1", "parking-v0"])
+    """
+    versions: dict[str, list[str]] = {}
+    for one in known:
+        versions.setdefault(_stem(one), []).append(one)
+    stems = get_close_matches(_stem(name[:100]), versions, 1, NEAR)  # the time it takes grows with the length
+    return get_close_matches(name[:100], versions[stems[0]], 1, 0.0)[0] if stems else None
+
+
+def _stem(name: str) -> str:
+    return VERSION.sub("", name).lower()
 
 
 class Notice(UserWarning):

@@ -187,6 +187,7 @@ class Note:
     tuned: bool = False  # whether claims for rewards in [0, 1] are tuned from that round on
     stuck: bool = False  # whether the run stood still: see `runs.stuck`
     restart: str = ""  # "ended" or "hung" if the learner of a run at a rate did, and was started again
+    pushed: int = 0  # steps of this round in which a hand pushed the machine
 
 
 class Recorded(NamedTuple):

@@ -214,7 +214,7 @@ def option_names(problem: str) -> list[str] | None:
 def _registered(problem: str) -> Any:
     """What is registered under this name; an environment of a similar name is suggested too."""
     if not PROBLEMS.knows(problem) and (near := near_id(problem)):
-        raise UnknownName("problem", problem, [*PROBLEMS.own, *near])
+        raise UnknownName("problem", problem, [*PROBLEMS.own, near])
     return PROBLEMS.find(problem)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 import io
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -178,6 +178,7 @@ def described(run: Shown) -> dict[str, str]:
         state = "all episodes played" if n >= spec["episodes"] else f"{n} of {spec['episodes']} episodes played"
     if stuck := [note.k for note in run.notes if note.stuck]:
         state = f"STUCK, last reported in episode {stuck[-1]:,} (run.notes); {state}"
+    state = "; ".join(filter(None, (pushed(run.notes), state)))
     episodes = "episode" if n == 1 else "episodes"
     where = "in no file" if run.path is None else f"saved in '{run.path}'"
     return {
@@ -187,6 +188,21 @@ def described(run: Shown) -> dict[str, str]:
         "reward": earned,
         "state": f"{state}, {where}",
     }
+
+
+def pushed(notes: Iterable[Note]) -> str:
+    """In how many steps a hand pushed the machine, and in which episodes; "" if it did not.
+
+    >>> pushed([Note(3, "", pushed=4), Note(4, ""), Note(9, "", pushed=1)]), pushed([Note(3, "", pushed=1)]), pushed([])
+    ('pushed by hand in 5 steps of 2 episodes, from 3 to 9', 'pushed by hand in 1 step of episode 3', '')
+    """
+    found = {one.k: one.pushed for one in notes if one.pushed}
+    if not found:
+        return ""
+    where = f"episode {min(found):,}"
+    if len(found) > 1:
+        where = f"{len(found):,} episodes, from {min(found):,} to {max(found):,}"
+    return f"pushed by hand in {counted(sum(found.values()), 'step')} of {where}"
 
 
 def text(run: Shown) -> str:

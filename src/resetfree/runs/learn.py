@@ -288,7 +288,8 @@ def _widened(request: RunRequest, opened: OpenRun, run: Run) -> OpenRun:
     for this in rounds_of(setup, problem=replayed, episodes=len(rounds)):
         row, episode = columns_of(this), this.episode
         ledger.append(plain_row(row, as_text), episode)
-        again.watch.see(this.k, this.s1, row[REWARD], episode.reset, episode.next_start, goals=episode.goals)
+        end, steps = episode.next_start, len(episode.actions)
+        again.watch.see(this.k, this.s1, row[REWARD], episode.reset, end, goals=episode.goals, steps=steps)
     ledger.intervened(run.interventions)
     ledger.note(len(rounds), run.notes, problem.saved())
     return dataclasses.replace(again, before=run.seconds)

@@ -52,6 +52,8 @@ def play_rounds(request: RunRequest, opened: OpenRun) -> Run:
     progress, game = request.around.progress, setup.game
     with held(getattr(progress, "stopping", None)) as stop, ledger, ExitStack() as calls:
         playing = _Playing(request, opened, stop)
+        if begins := getattr(progress, "begins", None):
+            begins(game)
         try:
             calls.enter_context(playing.callbacks.open())
             ended = playing.play()
@@ -164,7 +166,8 @@ class _Playing:
         if self._changes is not None and (changed := self._changes(episode)):
             self._changes = None
             problem.noted.append(change_note(changed))
-        if watch.see(this.k, this.s1, row[REWARD], episode.reset, episode.next_start, goals=episode.goals):
+        end, steps = episode.next_start, len(episode.actions)
+        if watch.see(this.k, this.s1, row[REWARD], episode.reset, end, goals=episode.goals, steps=steps):
             notice(watch, problem, self._asks)
             if self._asks:
                 game.s1, game.why = None, STUCK

@@ -58,8 +58,8 @@ class Watch:
     """Watches the episodes of a run for standing still.
 
     >>> watch = Watch(horizon=50)
-    >>> first = [watch.see(k, 0, 30.0, False, 3, goals=0) for k in range(1, 11)]
-    >>> later = [watch.see(k, 3, 0.0, False, 3, goals=0) for k in range(11, 211)]
+    >>> first = [watch.see(k, 0, 30.0, False, 3, goals=0, steps=50) for k in range(1, 11)]
+    >>> later = [watch.see(k, 3, 0.0, False, 3, goals=0, steps=50) for k in range(11, 211)]
     >>> [k for k, stuck in enumerate([*first, *later], start=1) if stuck]
     [30, 50, 90, 170]
     >>> print(watch.sentence)
@@ -67,13 +67,14 @@ class Watch:
     them at 3, without a reset and without a goal. Such a stretch is reported from 20 episodes on.
     >>> watch.since
     11
-    >>> watch.see(211, 3, 25.0, False, 7, goals=0), watch.since, watch.window
+    >>> watch.see(211, 3, 25.0, False, 7, goals=0, steps=50), watch.since, watch.window
     (False, None, 400)
     """
 
     horizon: int
     bounds: Range | None = None  # [D] of vector states, if they are stated
     still: int = 0  # episodes in a row
+    steps: int = 0  # of these
     since: int | None = None  # the first of them, once it is stuck
     sentence: str = ""  # what was said last
     _first: int = 0
@@ -105,10 +106,11 @@ class Watch:
         put = {one.k for one in interventions}
         goals = columns["goals"].tolist() if "goals" in columns else [0] * len(columns["k"])
         names = ("k", "s1", "reward", "reset", "next_start")
-        for row, reached in zip(zip(*(columns[name].tolist() for name in names), strict=True), goals, strict=True):
+        rows = zip(*(columns[name].tolist() for name in names), strict=True)
+        for row, reached, steps in zip(rows, goals, columns["steps"].tolist(), strict=True):
             if row[0] - 1 in put:
                 self.moved()
-            self.see(*row, goals=reached)
+            self.see(*row, goals=reached, steps=steps)
 
     @property
     def words(self) -> str:
@@ -125,11 +127,11 @@ class Watch:
 
     def moved(self) -> None:
         """The agent was moved: whatever comes now is new."""
-        self.still, self.since, self._due, self._most, self._ends = 0, None, 0, -inf, []
+        self.still, self.steps, self.since, self._due, self._most, self._ends = 0, 0, None, 0, -inf, []
 
-    def see(self, k: int, start: State, reward: float, reset: bool, end: State, *, goals: int) -> bool:
+    def see(self, k: int, start: State, reward: float, reset: bool, end: State, *, goals: int, steps: int) -> bool:
         """Take in episode k; whether the run is found to be stuck now, for the first time or for twice as long."""
-        self.is_flat = self.flat.see(reward)
+        self.is_flat = self.flat.see(reward, steps)
         vector = isinstance(end, np.ndarray)
         if vector or isinstance(start, np.ndarray):
             self._widen(start, end if vector else start)
@@ -150,7 +152,7 @@ class Watch:
                 self._most = reward
             self._ends.append(end)
         self._first = self._first if self.still else k
-        self.still += 1
+        self.still, self.steps = self.still + 1, self.steps + steps
         if self.still < max(self.window, self._due) or not self._worse_here():
             return False
         self.since, self._due = self._first, 2 * self.still
@@ -192,7 +194,7 @@ class Watch:
         n = len(self._ends)
         where = f"ended all of them at {shown(end)}" if n == 1 else f"ended them at {n} places, now at {shown(end)}"
         return (
-            f"Stuck: in the last {self.still:,} episodes ({self.still * self.horizon:,} steps) it earned at most "
+            f"Stuck: in the last {self.still:,} episodes ({self.steps:,} steps) it earned at most "
             f"{number(self._most)} an episode, after {number(self._top)} at best, and {where}, without a reset "
             f"and without a goal. Such a stretch is reported from {self.window:,} episodes on."
         )
@@ -255,25 +257,24 @@ class FlatReward:
     """Watches the rewards of episodes.
 
     >>> flat = FlatReward(horizon=100)
-    >>> [k for k in range(1, 300) if flat.see(11.0)]
-    [30, 120]
+    >>> [k for k in range(1, 900) if flat.see(11.0, steps=15)]
+    [200, 800]
     >>> print(flat.sentence)
-    The reward has not risen in 120 episodes (12,000 steps): 11 an episode in the first 30, 11 in the last 60.
+    The reward has not risen in 800 episodes (12,000 steps): 11 an episode in the first 200, 11 in the last 400.
     """
 
     horizon: int
     sentence: str = ""  # what was said last
     _rewards: array[float] = field(default_factory=lambda: array("d"))  # 8 bytes an episode
-    _due: int = 0
+    _steps: int = 0
+    _due: int = FLAT_EPISODES
 
-    def __post_init__(self) -> None:
-        self._due = max(FLAT_EPISODES, ceil(FLAT_STEPS / self.horizon))
-
-    def see(self, reward: float) -> bool:
+    def see(self, reward: float, steps: int) -> bool:
         """Take in an episode; whether it is time to say that the reward is flat."""
         self._rewards.append(reward)
+        self._steps += steps
         n = len(self._rewards)
-        if n < self._due:
+        if n < self._due or self._steps < FLAT_STEPS:
             return False
         self._due = LATER * n
         first, last = np.array(self._rewards[: n // 4]), np.array(self._rewards[n // 2 :])
@@ -282,7 +283,7 @@ class FlatReward:
         if risen or last.mean() >= HIGH * self.horizon:
             return False
         self.sentence = (
-            f"The reward has not risen in {n:,} episodes ({n * self.horizon:,} steps): "
+            f"The reward has not risen in {n:,} episodes ({self._steps:,} steps): "
             f"{number(first.mean())} an episode in the first {len(first)}, "
             f"{number(last.mean())} in the last {len(last)}."
         )

@@ -47,6 +47,8 @@ def test_names_are_the_same_however_the_environment_is_given() -> None:
     ("name", "options", "sentence"),
     [
         ("gym:CartPoll-v1", {}, "There is no Gymnasium environment 'CartPoll-v1'. Did you mean 'CartPole-v1'?"),
+        ("gym:cartpole-v7", {}, "Did you mean 'CartPole-v1'?"),
+        ("gym:Nothing-v0", {}, "There is no Gymnasium environment 'Nothing-v0'. Known: see gymnasium.pprint_regi"),
         ("gym:Taxi-v3", {}, "Did you mean 'Taxi-v4'?"),
         ("gym:xyzzy", {}, "There is no Gymnasium environment 'xyzzy'. Known: see gymnasium.pprint_registry()"),
         ("gym:no_such_package:Plant-v0", {}, "needs a package that is not installed (ModuleNotFoundError: No module"),

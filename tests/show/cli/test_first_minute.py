@@ -57,6 +57,13 @@ def test_every_summary_is_whole_and_every_line_fits(
     assert (max(map(len, wide.splitlines())) > 80) == (columns > 80)
 
 
+def test_help_says_a_range_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    pages = {words: run(capsys, *words, "--help")[1] for words in COMMANDS}
+    assert [words for words, page in pages.items() if re.search(r"RANGE|INTEGER|FLOAT|[<>]=?x|x[<>]", page)] == []
+    assert "--loss NUMBER         Share of packets that are lost.  [from 0 to 1]" in pages["machine",]
+    assert "[default: 0; at least 0]" in " ".join(pages["run",].split())
+
+
 def test_commands_are_grouped_and_every_option_is_listed_once(capsys: pytest.CaptureFixture[str]) -> None:
     out = run(capsys)[1]
     headings = [line[:-1] for line in out.splitlines() if re.fullmatch(r"\w+:", line)]

@@ -17,7 +17,9 @@ from tests.waiting import until
 import resetfree as rf
 from resetfree.problems.gym.adapter import GymProblem
 from resetfree.problems.registry import find_world
+from resetfree.show.cli import main
 from resetfree.show.cli.run_summary import summary
+from resetfree.show.report import write_report
 from resetfree.show.report.filming import FilmedEnv, KeptScenes
 from resetfree.show.report.pictures import prepare_to_render
 from resetfree.show.studio import limits
@@ -298,7 +300,7 @@ CELL = {"rows": ["S"], "slip": 0.0, "horizon": 50}  # nothing to win and nowhere
 
 
 def asking_game(**more: Any) -> dict[str, Any]:
-    return {"grid": CELL, "lanes": [{"primal": "uniform"}], "episodes": 45, **more}
+    return {"grid": CELL, "lanes": [{"primal": "uniform"}], "bound": 1, "episodes": 45, **more}
 
 
 @pytest.mark.filterwarnings("ignore::resetfree.core.errors.Notice")
@@ -432,6 +434,34 @@ def test_a_followed_run_shows_the_ages_of_its_plans(tmp_path: Path) -> None:
     assert not {"age", "missed"} & set(new.frame(True)["lanes"][0]["curves"])
 
 
+def test_pushes_by_hand_are_in_the_run_file_and_wherever_it_is_shown(
+    sessions: Sessions, capsys: pytest.CaptureFixture[str]
+) -> None:
+    session = sessions.start(
+        {"problem": "gym:CartPole-v1", "lanes": [{"primal": "uniform"}], "bound": 1, "episodes": 4, "paused": True}
+    )
+    (lane,) = session.lanes
+    until(lambda: lane.k == 1 and lane.state == "paused")
+    for k, push in ((2, 0.5), (3, 0.0), (4, -1.0)):
+        lane.push = push
+        session.gate.step()
+        until(lambda k=k: lane.k == k)  # type: ignore[misc]  # one press, one episode
+    session.gate.set(paused=False)
+    finished(session)
+    run = rf.load(lane.path)
+    steps = run.columns["steps"].tolist()
+    assert [(one.k, one.pushed) for one in run.notes] == [(2, steps[1]), (4, steps[3])]
+    words = f"pushed by hand in {steps[1] + steps[3]} steps of 2 episodes, from 2 to 4"
+    assert "entry 3 of the machine's state by 0.03 before each:" in run.notes[0].what
+    assert words in str(run)
+    views = (session, Following(session.name, sessions.folder))
+    assert [view.frame(False)["lanes"][0]["now"]["pushed"] for view in views] == [2, 2]
+    write_report([lane.path], page := lane.path.with_suffix(".html"), film=False, details=False)
+    assert words in page.read_text()
+    assert main(["transitions", str(lane.path), "-o", str(lane.path.with_suffix(".npz"))]) == 0
+    assert words in " ".join(capsys.readouterr().out.split())
+
+
 @pytest.mark.parametrize("id", list(MACHINES))
 def test_a_push_moves_a_machine_that_way(id: str) -> None:
     """Two copies with the same seed and action, one pushed: the entry that the machine names differs by the push."""
@@ -443,10 +473,11 @@ def test_a_push_moves_a_machine_that_way(id: str) -> None:
             prepare_to_render(problem.env, id)
             camera = FilmedEnv(problem.env, problem, 3, KeptScenes(), lambda kept: None)
             seen: list[float] = []
-            lane = SimpleNamespace(push=push, see=lambda picture, seconds, seen=seen: seen.append(seconds))
-            env = PushedEnv(camera, id, lane)  # type: ignore[arg-type]
+            lane = SimpleNamespace(push=push, pushed=0, see=lambda picture, seconds, seen=seen: seen.append(seconds))
+            env = PushedEnv(camera, problem, id, lane)  # type: ignore[arg-type]
             env.reset(seed=1)
             env.step(problem.env.action_space.sample() * 0)
+            assert [one.pushed for one in problem.noted] == [1] * bool(push)
             ways.append(float(getattr(env.unwrapped, MACHINES[id][0])[MACHINES[id][1]]))
             assert 0.0 < seen[0] < 0.2
     assert ways[1] - ways[0] == pytest.approx(MACHINES[id][2], rel=0.1)

@@ -14,12 +14,13 @@ from tests.bank import edit, learn
 
 import resetfree as rf
 from resetfree.core.certificate import in_every_round, over_rounds
+from resetfree.core.readable import number
 from resetfree.runs.file.ledger import Ledger, read
 from resetfree.runs.file.recorded import COLUMNS
 from resetfree.runs.resuming import whole_run
 from resetfree.show.cli.certify import certify as command
 from resetfree.theory.certificates import OPTIMISM, RATES, certify, primal_bound
-from resetfree.theory.certificates.anytime import DELTA
+from resetfree.theory.certificates.anytime import DELTA, resets_bound
 from resetfree.theory.certificates.claims_rates import solved_for_resets
 from resetfree.theory.widths import theory_beta
 
@@ -209,7 +210,12 @@ def test_without_an_oracle_it_says_what_needs_one() -> None:
     known = certify(run)
     resets = find(found, "Resets lie between")
     assert resets.lhs <= run.resets[-1] <= resets.rhs
-    assert resets.rhs == find(known, "Resets are at most what the resets so far allow").rhs
+    shown = resets_bound(run.realised_resets, run.columns["k"])[-1]  # what terminal, report and studio show
+    assert resets.rhs == shown
+    tested = find(known, "Resets are at most what the resets so far allow")
+    assert tested.rhs > shown  # a test that honest runs pass more often says so, and which bound is shown
+    assert tested.why.startswith("with probability at least 0.99 after every round at once; no assumption is needed")
+    assert tested.why.endswith(f"; with 95 % confidence it is {number(shown)}, the bound shown beside a run")
     assert resets.status == "stated"  # an interval is no claim: it neither holds nor fails
     assert not resets.applies
     assert resets.to_dict()["holds"] is None

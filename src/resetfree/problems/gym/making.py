@@ -12,7 +12,6 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -23,6 +22,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from resetfree.core import InvalidInput, UnknownName, expect, one_line
+from resetfree.core.errors import near_name
 from resetfree.problems.gym.events import Unusable
 
 # Packages that register their environments when imported.
@@ -76,9 +76,9 @@ def is_registered(name: str) -> bool:
     return name in registry
 
 
-def near_id(name: str) -> list[str]:
-    """The known id that is most like the name, if one is near."""
-    return get_close_matches(name[:100], registry, n=1)
+def near_id(name: str) -> str | None:
+    """The known id that is written nearly like the name, if one is."""
+    return near_name(name, registry)
 
 
 def _import_packages(name: str) -> None:
@@ -94,9 +94,8 @@ def _register(name: str) -> None:
     """Import packages until one registers the environment; raises UnknownName if none does."""
     _import_packages(name)
     if name not in registry:
-        near = near_id(name)
-        others = ["see gymnasium.pprint_registry(), or type gym:package:id for an id that a package registers"]
-        raise UnknownName("Gymnasium environment", name, near or others)
+        others = "see gymnasium.pprint_registry(), or type gym:package:id for an id that a package registers"
+        raise UnknownName("Gymnasium environment", name, [near_id(name) or others])
 
 
 def layers(env: Env) -> Iterator[Env]:

@@ -128,6 +128,8 @@ def act(request: RunRequest, opened: OpenRun, clock: RealTime) -> tuple[Ending |
             around.progress(game, this)
         callbacks.add(this)
 
+    if begins := getattr(around.progress, "begins", None):
+        begins(game)
     session = RealTimeSession(setup, file, request.where.path, around.operator, began)
     callbacks = CallbackThread(around.callbacks, session, setup.world.problem.horizon / clock.deadlines.rate)
     with held() as stop, callbacks, board_folder() as folder, Supervisor(folder) as learner:

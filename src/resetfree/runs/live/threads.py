@@ -211,8 +211,8 @@ class Recorder(Closes):
             self._ledger.commit(None, played.problem)
         self._learner.look()
         self._write_checkpoint()
-        end = this.episode
-        if self.watch.see(this.k, this.s1, row[REWARD], end.reset, end.next_start, goals=end.goals):
+        end, steps = this.episode, len(this.episode.actions)
+        if self.watch.see(this.k, this.s1, row[REWARD], end.reset, end.next_start, goals=end.goals, steps=steps):
             self.stuck = True
         self._progress(this)
 

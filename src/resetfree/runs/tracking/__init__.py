@@ -119,7 +119,8 @@ def tracked(
                 watch(game, this)
                 progress(game, this)
 
-            both.stopping = getattr(progress, "stopping", None)  # type: ignore[attr-defined]
+            for name in ("stopping", "begins"):
+                setattr(both, name, getattr(progress, name, None))
             yield both
     finally:
         if not played:  # the run was refused

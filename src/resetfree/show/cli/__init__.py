@@ -1,7 +1,6 @@
 """The command line: tables for people, `--json` for programs; bad input is one sentence and status 2."""
 
 import os
-import re
 import shlex
 import sys
 import time
@@ -22,7 +21,16 @@ from resetfree.core.interrupts import interrupted, terminable
 from resetfree.problems.registry import find_world
 from resetfree.show.cli.bench import bench
 from resetfree.show.cli.certify import certify, check
-from resetfree.show.cli.common import SETTINGS, DocumentedGroup, as_json, command, emit, show_next, solution_json
+from resetfree.show.cli.common import (
+    SETTINGS,
+    DocumentedGroup,
+    as_json,
+    command,
+    emit,
+    in_words,
+    show_next,
+    solution_json,
+)
 from resetfree.show.cli.evaluate import copy, evaluate, export, export_transitions
 from resetfree.show.cli.fleet import fleet
 from resetfree.show.cli.listing import list_
@@ -116,12 +124,6 @@ def _accept(name: str, found: Any) -> click.Command:
 
 
 COMPLETING = "_RESETFREE_COMPLETE"  # what click has a shell set for its completions
-SIGNS = (
-    (r"not in the range (\S+)<=x<=(\S+)\.$", r"not from \1 to \2."),
-    (r"not in the range x>=(\S+)\.$", r"not at least \1."),
-    (r"not a valid integer( range)?\.$", "not a whole number."),
-    (r"not a valid float( range)?\.$", "not a number."),
-)
 COMMANDS: Registry[click.Command] = Registry("command", group="resetfree.commands", accept=_accept)
 
 
@@ -207,9 +209,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 def _in_words(error: click.ClickException) -> str:
     """The sentence of a refused command line, without signs for words."""
-    sentence = error.format_message()
-    for pattern, plain in SIGNS:
-        sentence = re.sub(pattern, plain, sentence)
+    sentence = in_words(error.format_message())
     if isinstance(error, click.MissingParameter) and error.ctx is not None:
         return f"{sentence} See `{error.ctx.command_path} --help`."
     return sentence

@@ -19,8 +19,7 @@ from resetfree.core.settings import check_names, expect
 from resetfree.players import Method
 from resetfree.problems.registry import parse_options
 from resetfree.show.cli import bench_pages
-from resetfree.show.cli.common import FILE, Documented, as_json, command, emit, one_argument, stop
-from resetfree.show.cli.progress import TrialsDisplay
+from resetfree.show.cli.common import FILE, Documented, TrialsDisplay, as_json, command, emit, one_argument, stop
 from resetfree.show.report import comparison
 from resetfree.studies.engines import StudyStopped, Workers
 from resetfree.studies.suites import SUITES, find_suite, methods, split_names
@@ -62,8 +61,8 @@ def write_page(page: Path, lines: Sequence[turns.Line]) -> None:
 @click.option("--steps", type=click.IntRange(100, 10**9), default=40_000, show_default=True, help="Of each trial.")
 @click.option("--every", type=click.IntRange(50, 10**9), default=2_000, show_default=True, help="Between evaluations.")
 @click.option("--set", "given_settings", multiple=True, metavar="KEY=VALUE", help="A setting of every method.")
-@click.option("--shield", type=click.FloatRange(0.0, 1.0, min_open=True), help="Of every method; as --set shield=R.")
-@click.option("--limit", type=click.FloatRange(min=1.0), help="Seconds after which a trial is cut, and marked as such.")
+@click.option("--shield", type=click.FloatRange(0, 1, min_open=True), help="Of every method; as --set shield=R.")
+@click.option("--limit", type=click.FloatRange(min=1), help="Seconds after which a trial is cut, and marked as such.")
 @click.option("--jobs", type=click.IntRange(1, 1000), default=1, show_default=True, help="Processes.")
 @click.option("--together", is_flag=True, help="All methods and seeds in one compiled program (tabletop).")
 @click.option("--out", type=FILE, default=Path("bench/autonomy.jsonl"), show_default=True, help="The results file.")

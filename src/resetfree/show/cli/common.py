@@ -1,7 +1,9 @@
-"""Shared by the commands: help pages, options, output as text or JSON."""
+"""Shared by the commands: help pages, options, output as text or JSON, progress of the trials of a study."""
 
 import gc
 import json
+import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
@@ -11,20 +13,48 @@ from typing import Any, NoReturn, TypeVar
 import click
 import numpy as np
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
 from resetfree.core.certificate import plain
 from resetfree.core.errors import InvalidInput, NotCertifiable, ResetFreeError
+from resetfree.core.readable import duration
 from resetfree.players import BASES
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.registry import parse_options, resolve_model
+from resetfree.show.cli.progress import EVERY, OnTerminal
+from resetfree.studies.engines import Count
 from resetfree.theory.oracle.dynamic_programming import Solution
 
 WIDEST = 100  # columns: longer lines are hard to read
+LINES_EVERY = 10.0  # seconds between two lines of a study without a terminal
 WHOLE = 10_000  # characters of a summary before it is cut: never
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": WIDEST}
 
+# How click writes numbers and their ranges, and how people do.
+SIGNS = (
+    (r"([\d.]+)<=x<=([\d.]+)", r"from \1 to \2"),
+    (r"([\d.]+)<x<=([\d.]+)", r"above \1, at most \2"),
+    (r"x>=([\d.]+)", r"at least \1"),
+    (r"not in the range ", "not "),
+    (r"not a valid integer( range)?", "not a whole number"),
+    (r"not a valid float( range)?", "not a number"),
+    (r"\bINTEGER( RANGE)?", "N"),
+    (r"\bFLOAT( RANGE)?", "NUMBER"),
+)
+
 Examples = Sequence[tuple[str, str]]  # what each does, and the command
+
+
+def in_words(text: str) -> str:
+    """A sentence or a help text of click without its signs.
+
+    >>> in_words("5 is not in the range 0<=x<=1."), in_words("[default: 0; x>=0]"), in_words("--share FLOAT RANGE")
+    ('5 is not from 0 to 1.', '[default: 0; at least 0]', '--share NUMBER')
+    """
+    for sign, words in SIGNS:
+        text = re.sub(sign, words, text)
+    return text
 
 
 class _Page(click.HelpFormatter):
@@ -63,7 +93,7 @@ class Documented(click.Command):
         for heading, names in [*self.groups.items(), ("Options", None)]:
             chosen = list(left) if names is None else names
             found = [left.pop(name).get_help_record(context) for name in chosen if name in left]
-            if lines := [one for one in found if one is not None]:
+            if lines := [(in_words(option), in_words(what)) for option, what in filter(None, found)]:
                 with page.section(heading):
                     page.write_dl(lines)
 
@@ -234,3 +264,42 @@ def _long_run(solution: Solution) -> Any:
 def numbers(values: Any) -> list[float | None]:
     """Numbers for JSON: null for those that are not finite."""
     return [float(x) if np.isfinite(x) else None for x in values]
+
+
+class TrialsDisplay(OnTerminal):
+    """Trials done and the time left: a line that changes on a terminal; elsewhere lines, or nothing if `quiet`."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        console = Console(stderr=True)
+        self._due, self._engine, self._quiet = 0.0, "", quiet
+        self._progress: Progress | None = None
+        if console.is_terminal:
+            columns = (TextColumn("trials"), MofNCompleteColumn(), BarColumn(bar_width=24))
+            self._progress = Progress(
+                *columns, TextColumn("{task.description}", markup=False), console=console, transient=True
+            )
+            self._task = self._progress.add_task("", total=None)
+
+    def __call__(self, count: Count) -> None:
+        """Show the progress of a study."""
+        now = time.monotonic()
+        if count.engine != self._engine:
+            self._engine, self._due = count.engine, 0.0
+            self._print(f"Engine {count.engine}: {count.why}." if count.why else f"Engine {count.engine}.")
+        if now < self._due and count.done + count.failed < count.total:
+            return
+        self._due = now + (LINES_EVERY if self._progress is None else EVERY)
+        words = [] if self._quiet else [f"{count.running} running", f"{count.failed} failed"]
+        words += [] if count.seconds_left is None else [f"{duration(count.seconds_left)} left"]
+        line = " · ".join([*words, count.last] if count.last else words)
+        if self._progress is not None:
+            done = count.done + count.failed
+            self._progress.update(self._task, completed=done, total=count.total, description=line)
+        elif not self._quiet:
+            self._print(f"{count.done} of {count.total} trials done · {line}")
+
+    def _print(self, line: str) -> None:
+        if self._progress is None:
+            click.echo(line, err=True)
+        else:
+            self._progress.console.print(Text(line))

@@ -18,6 +18,7 @@ from resetfree.core.readable import SMALLEST, counted, number
 from resetfree.problems.contract import Problem
 from resetfree.problems.registry import find_world, full_name, parse_options
 from resetfree.runs.data.transition_files import write_transitions
+from resetfree.runs.display import pushed
 from resetfree.runs.file.ledger import read
 from resetfree.runs.file.newfile import copy_run
 from resetfree.runs.recall import recall, trusted_options
@@ -212,6 +213,7 @@ def export_transitions(runfile: Path, out: Path, as_json: bool) -> None:
     The columns are round, step, state, action, reward, reset and next state.
     """
     columns = write_transitions(runfile, out)
+    notes = read(runfile).notes
     episodes, resets = len(set(columns["round"].tolist())), int(columns["reset"].sum())
     data = {
         "run_file": str(runfile),
@@ -219,12 +221,15 @@ def export_transitions(runfile: Path, out: Path, as_json: bool) -> None:
         "transitions": len(columns["round"]),
         "episodes": episodes,
         "resets": resets,
+        "pushed_steps": sum(one.pushed for one in notes),
         "columns": {name: [str(column.dtype), *column.shape[1:]] for name, column in columns.items()},
     }
 
     def show(console: Console) -> None:
         words = f"{out}: {data['transitions']:,} transitions of {episodes:,} episodes, {resets:,} of them reset"
         console.print(Text(words), soft_wrap=True)
+        if hand := pushed(notes):
+            console.print(Text(f"The machine was {hand}: leave these episodes out to learn how it moves by itself."))
 
     common.emit(data, as_json, show)
 

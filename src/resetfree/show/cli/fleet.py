@@ -119,7 +119,7 @@ class FleetCommand(RunCommand):
             world, plan = FleetPlan.of(request.what.problem, words["machines"], dict(request.what.options), **how)
             stack.enter_context(world)
             episodes = request.how_long.planned(world.problem)
-            progress = stack.enter_context(Display(episodes, before, file=self.file))
+            progress = stack.enter_context(Display(episodes, before, file=self.file, quiet=words["as_json"]))
             return fulfil(request.changed("around", progress=progress), world, plan)
 
     def again(self, **limits: float) -> str:

@@ -19,9 +19,9 @@ from resetfree.problems.remote.faults import Faults
 from resetfree.problems.remote.wires import BAUD, LeverKey, UdpPort, open_line
 from resetfree.show.cli.common import FILE, as_json, command, emit, one_argument
 
-SHARE, MILLISECONDS = click.FloatRange(0.0, 1.0), click.FloatRange(0.0, 60_000.0)
+SHARE, MILLISECONDS = click.FloatRange(0, 1), click.FloatRange(0, 60_000)
 YEAR = 366 * 86_400.0  # seconds
-RATE = click.FloatRange(0.01, 2_000.0)
+RATE = click.FloatRange(0.01, 2_000)
 
 
 @command(

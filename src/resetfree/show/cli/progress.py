@@ -1,4 +1,4 @@
-"""Progress on a terminal: of a run (rate, resets, bounds on them, time left) and of the trials of a study.
+"""Progress of a run on a terminal: rate, resets, bounds on them, time left; elsewhere why it is silent.
 
 Legend: k episodes so far, N resets in them, V_c of an episode its probability of a reset given its policy and start.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,7 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-import click
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
 from rich.text import Text
@@ -27,15 +27,16 @@ from resetfree.game.loop import Game
 from resetfree.problems.operators import Answer, Operator, Request
 from resetfree.runs.display import meant
 from resetfree.runs.file.ledger import read, read_spec_of
+from resetfree.runs.live.learner_location import LOWEST
+from resetfree.runs.request import When
 from resetfree.runs.result import Run
-from resetfree.studies.engines import Count
 from resetfree.theory.certificates.anytime import SHOWN, resets_upper
 from resetfree.theory.certificates.record import UNKNOWN
 
 EVERY = 0.1  # seconds between two pictures
 REDRAWN = 4  # times per second, at least
-LINES_EVERY = 10.0  # seconds between two lines of a study without a terminal
 WIDEST = 100  # columns
+QUIET = 10.0  # seconds in which no episode ends, before a line says why where there is no terminal; then twice as long
 SLOWER, STARTING = 1.5, 5.0  # a run in real time may take so many times its ticks, and so many seconds more
 
 
@@ -125,28 +126,42 @@ class OnTerminal:
 
 
 class Display(OnTerminal):
-    """Progress on standard error, to be called after every round; does nothing without a terminal.
+    """Progress on standard error, to be called after every round.
+
+    Without a terminal it says only, in rare lines, why no episode has ended for long.
 
     resumed: the file of a resumed run, whose resets count too.
     file: the run file, whose spec is read after the first round: a player may state the most resets.
+    when: whether it is played in real time, and where it learns.
+    quiet: nothing is said without a terminal.
     """
 
     def __init__(
-        self, episodes: int, resumed: Path | None = None, console: Console | None = None, file: Path | None = None
+        self,
+        episodes: int,
+        resumed: Path | None = None,
+        console: Console | None = None,
+        *,
+        file: Path | None = None,
+        when: When | None = None,
+        quiet: bool = False,
     ) -> None:
         console = console or Console(stderr=True)
         self._episodes, self._file, self._console = episodes, file or resumed, console
         self._fresh = resumed is None
         self._tally = Tally()
         self._most: float | None = None
-        self._rate: float | None = None  # of a run in real time, Hz
+        self._rate = when.rate if when is not None and isinstance(when.rate, float) else None  # Hz, in real time
+        self._yields = when is not None and when.learner == LOWEST
+        self._pauses: Pauses | None = None  # until the game begins
         self._due, self._began, self._before = 0.0, time.monotonic(), 0.0
-        self._file_read = False
+        self._file_read, self._steps = False, 0
         self._progress: _Lines | None = None
-        if not console.is_terminal:
-            return
+        self._silence = None if quiet or console.is_terminal else _Silence(self._why_silent)
         if resumed is not None:
             self._count(resumed)
+        if not console.is_terminal:
+            return
         self._first, self._steps = self._tally.episodes, self._tally.steps
         self._open(self._first)
 
@@ -164,15 +179,33 @@ class Display(OnTerminal):
         ]
         # It is redrawn by a thread too: no round ends while the players compute.
         self._progress = _Lines(*columns, console=console, refresh_per_second=REDRAWN, transient=True)
-        self._progress.clock = self._behind
+        self._progress.clock, self._progress.pauses = self._behind, self._pauses or Pauses()
         self._task = self._progress.add_task("", total=self._episodes, completed=completed, rate="–", lam="–")
+
+    def __enter__(self) -> Self:
+        if self._silence is not None:
+            self._silence.start()
+        return super().__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        if self._silence is not None:
+            self._silence.end()
+        super().__exit__(*error)
+
+    def begins(self, game: Game) -> None:
+        """Show from now on what the players do, also before the first round."""
+        self._pauses = game.pauses
+        if self._progress is not None:
+            self._progress.pauses = game.pauses
 
     def __call__(self, game: Game, this: Round) -> None:
         """Record a round, and redraw if it is time."""
-        if self._progress is None:
-            return
         episode = this.episode
         self._tally.note(episode.reset, len(episode.actions), this.plan.v_c, episode.goals)
+        if self._silence is not None:
+            self._silence.broken()
+        if self._progress is None:
+            return
         now = time.monotonic()
         if now >= self._due:
             self._due = now + EVERY
@@ -182,7 +215,8 @@ class Display(OnTerminal):
             rate = (this.k - self._first) / max(now - self._began, 1e-9)
             seconds, width = self._before + now - self._began, min(self._console.width, WIDEST)
             self._progress.below = resets_line(self._tally, self._episodes - this.k, seconds, self._most, width)
-            self._progress.pauses, self._progress.stuck = game.pauses, game.stuck
+            self.begins(game)
+            self._progress.stuck = game.stuck
             self._progress.update(self._task, completed=this.k, rate=number(rate), lam=number(this.lam))
             self._progress.refresh()
 
@@ -190,7 +224,19 @@ class Display(OnTerminal):
         """Why a run in real time is slower than its clock, if it is; also while no episode ends."""
         if self._rate is None:
             return ""
-        return slower((self._tally.steps - self._steps) / self._rate, time.monotonic() - self._began)
+        ticks = (self._tally.steps - self._steps) / self._rate
+        return slower(ticks, time.monotonic() - self._began, yields=self._yields)
+
+    def _why_silent(self, seconds: float) -> None:
+        """Say on a line of its own why no episode has ended for so long."""
+        k, n, spent = self._tally.episodes, self._episodes, duration(time.monotonic() - self._began)
+        now = None if self._pauses is None else self._pauses.now()
+        why = f"an episode has taken {duration(seconds)} so far"
+        if now is not None:
+            why = f"the players have computed for {duration(now)} (at first use, code is compiled)"
+        elif self._pauses is None:
+            why = "the problem and its players are being made"
+        self._console.print(Text(f"{k:,} of {n:,} episodes after {spent}: {self._behind() or why}."), soft_wrap=True)
 
     def stopping(self) -> None:
         """Say that the first Ctrl-C was heard, also in the middle of a long plan."""
@@ -209,7 +255,11 @@ class Display(OnTerminal):
         then = time.monotonic()
         if self._progress is not None:
             self._progress.stop()
+        if self._silence is not None:
+            self._silence.held = True
         yield
+        if self._silence is not None:
+            self._silence.broken()
         self._began += time.monotonic() - then
         if self._progress is not None:
             self._open(self._tally.episodes)
@@ -224,43 +274,35 @@ class Display(OnTerminal):
         self._before = max(contents.seconds - sum(one.seconds for one in contents.interventions), 0.0)
 
 
-class TrialsDisplay(OnTerminal):
-    """Trials done and the time left: a line that changes on a terminal; elsewhere lines, or nothing if `quiet`."""
+class _Silence:
+    """Reports a silence that lasts, each time after twice as long."""
 
-    def __init__(self, quiet: bool = False) -> None:
-        console = Console(stderr=True)
-        self._due, self._engine, self._quiet = 0.0, "", quiet
-        self._progress: Progress | None = None
-        if console.is_terminal:
-            columns = (TextColumn("trials"), MofNCompleteColumn(), BarColumn(bar_width=24))
-            self._progress = Progress(
-                *columns, TextColumn("{task.description}", markup=False), console=console, transient=True
-            )
-            self._task = self._progress.add_task("", total=None)
+    def __init__(self, report: Callable[[float], None]) -> None:
+        self._report, self._since, self._over = report, time.monotonic(), threading.Event()
+        self.held = False  # whether it has a good reason
+        self._thread = threading.Thread(target=self._listen, daemon=True)
 
-    def __call__(self, count: Count) -> None:
-        """Show the progress of a study."""
-        now = time.monotonic()
-        if count.engine != self._engine:
-            self._engine, self._due = count.engine, 0.0
-            self._print(f"Engine {count.engine}: {count.why}." if count.why else f"Engine {count.engine}.")
-        if now < self._due and count.done + count.failed < count.total:
-            return
-        self._due = now + (LINES_EVERY if self._progress is None else EVERY)
-        words = [] if self._quiet else [f"{count.running} running", f"{count.failed} failed"]
-        words += [] if count.seconds_left is None else [f"{duration(count.seconds_left)} left"]
-        line = " · ".join([*words, count.last] if count.last else words)
-        if self._progress is not None:
-            done = count.done + count.failed
-            self._progress.update(self._task, completed=done, total=count.total, description=line)
-        elif not self._quiet:
-            self._print(f"{count.done} of {count.total} trials done · {line}")
+    def start(self) -> None:
+        """Listen from now on."""
+        self._thread.start()
 
-    def _print(self, line: str) -> None:
-        if self._progress is None:
-            click.echo(line, err=True)
-        else:
-            self._progress.console.print(Text(line))
+    def broken(self) -> None:
+        """Something was heard."""
+        self._since, self.held = time.monotonic(), False
+
+    def end(self) -> None:
+        """Listen no more."""
+        self._over.set()
+        self._thread.join()
+
+    def _listen(self) -> None:
+        rest = due = QUIET
+        while not self._over.wait(rest):
+            silent = time.monotonic() - self._since
+            if silent >= due and not self.held:
+                self._report(silent)
+                due = 2 * max(due, silent)
+            rest = max(due - silent, 1.0)
 
 
 class _Lines(Progress):
@@ -278,9 +320,11 @@ class _Lines(Progress):
             yield Text(STOPPING, style="bold", no_wrap=True, overflow="ellipsis")
         if self.stuck:
             yield Text(self.stuck, style="bold red")
-        for line in (self.below, pauses_line(self.pauses), self.clock()):
+        for line in (self.below, pauses_line(self.pauses)):
             if line:
                 yield Text(line, no_wrap=True, overflow="ellipsis")
+        if line := self.clock():
+            yield Text(line)
 
 
 class _PausingOperator:
@@ -354,10 +398,11 @@ def pauses_line(pauses: Pauses) -> str:
     return " · ".join(part for part in (f"the players compute … {duration(now)}", past) if part)
 
 
-def slower(ticks: float, seconds: float) -> str:
+def slower(ticks: float, seconds: float, *, yields: bool = False) -> str:
     """Why a run in real time takes longer than its ticks, in one line; empty if it keeps to its clock.
 
     ticks: seconds of ticks that were played.  seconds: that they took; the start of the learner is in it.
+    yields: whether the learner runs only when no other program wants the processor.
 
     >>> slower(60.0, 62.0), slower(0.4, 2.0)
     ('', '')
@@ -368,6 +413,7 @@ def slower(ticks: float, seconds: float) -> str:
         return ""
     cores, load = os.cpu_count() or 1, os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
     busy = f"the processor is busy ({number(load)} programs want its {counted(cores, 'core')})"
+    busy += "; the learner yields to them, unless --learner usual" if yields else ""
     why = busy if load > cores else "the machine was held until there was a plan, or a reset was performed"
     return f"{duration(seconds)} for {duration(ticks)} of ticks: {why}"
 

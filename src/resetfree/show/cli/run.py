@@ -261,10 +261,11 @@ class RunCommand:
         """Make the problem, and play the run with a progress display."""
         request, film, board = self.request, self.words["film"], self.words["tensorboard"]
         before = self.file if request.where.resume else None
+        how: dict[str, Any] = {"file": self.file, "when": request.when, "quiet": self.words["as_json"]}
         with (
             request.world() as world,
             _filmed(world, film, request),
-            Display(episodes := request.how_long.planned(world.problem), before, file=self.file) as progress,
+            Display(episodes := request.how_long.planned(world.problem), before, **how) as progress,
             self.operator or nullcontext(),
             nullcontext(progress) if board is None else tracked(progress, board, world, episodes, before) as note,
         ):

@@ -15,8 +15,7 @@ from rich.text import Text
 
 from resetfree.core.readable import low_to_high, number
 from resetfree.show.cli import common
-from resetfree.show.cli.common import FILE, FOLDER, as_json, emit, show_next
-from resetfree.show.cli.progress import TrialsDisplay
+from resetfree.show.cli.common import FILE, FOLDER, TrialsDisplay, as_json, emit, show_next
 from resetfree.show.report.style import line, look, round_number, save
 from resetfree.studies.engines import Count, StudyStopped
 from resetfree.studies.engines.sweep_runner import ENGINES, check_engine, run_sweep, standing

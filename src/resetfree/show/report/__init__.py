@@ -189,6 +189,7 @@ def _lead(groups: list[Group], film: FilmOfRun | str | None) -> Markup:
         total, lines = sum(group.n for group in groups), [tag("p", sentence) for sentence in still]
         parts.append(tag("details", tag("summary", f"{len(still)} of {total} runs are stuck"), *lines, class_="alert"))
     parts.append(headline(groups))
+    parts += [tag("p", sentence, class_="note") for sentence in tables.pushed(groups)]
     if film is not None:
         parts.append(tag("p", film, class_="note") if isinstance(film, str) else films.figure(film))
     return join(parts)

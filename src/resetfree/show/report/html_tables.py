@@ -7,6 +7,7 @@ from typing import Any
 from resetfree.core.certificate import Certificate
 from resetfree.core.readable import counted, number
 from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.runs.display import pushed as by_hand
 from resetfree.runs.result import Run, fleet_table
 from resetfree.show.report.groups import Collection, Group, every_path, short
 from resetfree.show.report.page import Markup, badge, join, spread, table, tag
@@ -203,6 +204,16 @@ def stuck(groups: list[Group]) -> list[str]:
     ]
 
 
+def pushed(groups: list[Group]) -> list[str]:
+    """Runs in which a hand pushed the machine: what happened then cannot be laid to the players alone."""
+    return [
+        f"{group.label}, seed {run.spec['seed']}, was {words}: what followed is not the machine's alone."
+        for group in groups
+        for run in group.runs
+        if (words := by_hand(run.notes))
+    ]
+
+
 def _claim(found: list[Certificate]) -> tuple[object, ...]:
     worst = min(found, key=lambda c: (c.holds, c.slack if c.kind == "<=" else -abs(c.slack)))
     held = sum(c.holds for c in found)
@@ -224,7 +235,7 @@ def _stated(found: list[Certificate]) -> tuple[object, ...]:
     """An interval, of the run with the largest upper end."""
     widest = max(found, key=lambda c: c.rhs)
     words = "; ".join(filter(None, (widest.why, widest.vacuous)))
-    return (widest.claim, number(widest.lhs, 5), number(widest.rhs, 5), words)
+    return (widest.claim, number(widest.lhs), number(widest.rhs), words)
 
 
 def fleets(collection: Collection) -> Markup | None:

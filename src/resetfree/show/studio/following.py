@@ -141,6 +141,9 @@ EVERY = 0.5  # seconds between two reads of a file
 REQUESTED = (
     f"""SELECT count(*) FROM interventions WHERE json LIKE '%"why": "{STUCK}"%'"""  # quotes in other text have \\
 )
+PUSHED = (
+    """SELECT count(*) FROM meta WHERE key = 'note' AND json LIKE '%"pushed": %' AND json NOT LIKE '%"pushed": 0%'"""
+)
 COLUMNS = "k, s1, lam, reset, v_r, v_c, v_c_hat, next_start, coalesce(original_return, reward), steps"
 
 
@@ -152,7 +155,7 @@ class Followed:
         self.scene: RunScene | None = None
         self.error, self.stuck, self.k, self._stamp = "", "", 0, (0, 0, 0.0, 0, 0.0)
         self._finite = self._timed = self._has_goals = False
-        self._goals = self._requested = 0
+        self._goals = self._requested = self._pushed = 0
         self._episodes = 0
         self._request: dict[str, Any] | None = None
         self._checkpoint, self._pictures = -1, ""
@@ -201,7 +204,8 @@ class Followed:
             "pictures": self._pictures,
         }
         if self.scene is not None:
-            counts = {"asked": self._requested} | ({"goals": self._goals} if self._has_goals else {})
+            counts = {"asked": self._requested, "pushed": self._pushed}
+            counts |= {"goals": self._goals} if self._has_goals else {}
             result |= {"now": {**self._history.now, **counts}, "map": self._picture.shown}
             if curves:
                 result["curves"] = self._history.curves()
@@ -267,6 +271,7 @@ class Followed:
                 for row in batch:
                     self._take(row)
             self.stuck, (self._requested,) = _stuck(connection), connection.execute(REQUESTED).fetchone()
+            (self._pushed,) = connection.execute(PUSHED).fetchone()
             self._learn(connection)
 
     def _take(self, row: tuple[Any, ...]) -> None:

@@ -18,8 +18,10 @@ import gymnasium
 
 from resetfree.core import state as states
 from resetfree.core.errors import ResetFreeError, RunError
+from resetfree.core.readable import counted, number
 from resetfree.game.contract import Round
 from resetfree.game.loop import Game
+from resetfree.problems.contract import Note, Problem
 from resetfree.problems.operators import Answer, Request
 from resetfree.problems.operators.channel import accept, as_json, check_reply, sentence
 from resetfree.runs.file.ledger import read, read_episodes_of, read_spec_of
@@ -64,6 +66,9 @@ class Gate:
         with self.changed:
             for name, value in changes.items():
                 setattr(self, name, value)
+            if self.paused:
+                for lane in self.lanes:
+                    lane.stepping = False
             self._wake()
 
     def step(self) -> None:
@@ -107,6 +112,7 @@ class Live:
         self.state, self.error, self.k, self.steps = "starting", "", 0, 0
         self.stuck, self.requested = "", 0  # since when the run is stuck, and where; resets requested then
         self.at_gate = False  # whether it waits between two episodes
+        self.stepping = False  # whether it plays this episode to its end though the game is paused
         self.desk = Desk()
         self.made = False  # whether this lane created the file
         self.begun = threading.Event()  # the first round is played, a reset is requested, or it failed
@@ -115,6 +121,7 @@ class Live:
         self.picture: Picture | None = None
         self.last: dict[str, Any] | None = None
         self.push, self.view = 0.0, ""  # by hand, a share of the most in [-1, 1]; the newest picture of a machine
+        self.pushed = 0  # episodes with a push, of which the run file has a note each
         self._recent: deque[PastEpisode] = deque(maxlen=limits.RECENT)  # also those that are not saved yet
         self._due = self._rest = self._next = self._seen = 0.0
         self._lock = threading.Lock()
@@ -148,7 +155,8 @@ class Live:
                 "pictures": "" if self.active else stamp_of(self.path),
             }
             if self.history is not None and self.picture is not None:
-                result |= {"now": {**self.history.now, "asked": self.requested}, "map": self.picture.shown}
+                counts = {"asked": self.requested, "pushed": self.pushed}
+                result |= {"now": {**self.history.now, **counts}, "map": self.picture.shown}
                 if curves:
                     result["curves"] = self.history.curves()
             return result
@@ -171,7 +179,7 @@ class Live:
             kept, how_filmed = KEPT if trial.problem in MACHINES else None, {"resume": self.resumes, "real_time": False}
             with request.world() as world, filmed(world, kept, self.path, **how_filmed) as camera:
                 if camera is not None:
-                    world.problem.env = PushedEnv(camera, trial.problem, self)
+                    world.problem.env = PushedEnv(camera, world.problem, trial.problem, self)
                 run = fulfil(request, world)
             self._end("done" if len(run) >= trial.episodes else "stopped")
         except Stopped:
@@ -203,6 +211,7 @@ class Live:
                 for row in zip(*(c[name][:k] for name in HISTORY), strict=True):
                     self.history.add(*row)
                 self.k, self.requested = k, len(requested_after(contents.interventions))
+                self.pushed = sum(one.pushed > 0 for one in contents.notes)
 
     def _progress(self, game: Game, this: Round) -> None:
         """After every round: record it, show it if a frame is due, and wait at the gate."""
@@ -242,7 +251,10 @@ class Live:
             self._seen, self.view = now + 1.0 / limits.FRAMES, address(jpeg(picture))
             self._notify()
         with gate.changed:
-            while gate.paused and self.begun.is_set() and not (gate.stopping or self.steps):
+            while gate.paused and self.begun.is_set() and not (gate.stopping or self.stepping):
+                if self.steps:
+                    self.steps, self.stepping, self.state = self.steps - 1, True, "running"
+                    break
                 self.state = "paused"
                 gate.changed.wait()
         if 0 < gate.pace <= REAL_TIME and self.begun.is_set() and not gate.stopping:
@@ -279,7 +291,7 @@ class Live:
                 self._show(game, this)
                 raise KeyboardInterrupt  # `learn` saves what was played
             self.steps = max(self.steps - 1, 0) if gate.paused else 0
-            self.state, self.at_gate = "running", False
+            self.stepping, self.state, self.at_gate = gate.paused, "running", False
             if gate.pace:
                 self._next = max(self._next, time.monotonic() - 0.1) + 1.0 / gate.pace
         if time.monotonic() >= self._rest:
@@ -317,20 +329,43 @@ class Live:
 
 
 class PushedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """A filmed machine that is watched at every step, and pushed by hand: a disturbance that no sensor reports."""
+    """A filmed machine that is watched at every step, and pushed by hand: a disturbance that no sensor reports.
 
-    def __init__(self, camera: FilmedEnv, problem: str, lane: Live) -> None:
+    Each episode with a push leaves a note in the run file, since what happened in it is not the machine's alone.
+    """
+
+    def __init__(self, camera: FilmedEnv, problem: Problem, name: str, lane: Live) -> None:
         super().__init__(camera)
         self._camera, self._lane, self._seconds = camera, lane, 1.0 / camera.metadata["render_fps"]
-        self._state, self._entry, self._most = MACHINES[problem]
+        self._state, self._entry, self._most = MACHINES[name]
+        self._noted = problem.noted
+        self._pushes: list[float] = []  # of the episode that the newest note is about
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         """Push it, take the step, and look."""
-        if self._lane.push:
-            getattr(self.unwrapped, self._state)[self._entry] += self._lane.push * self._most
+        push = self._lane.push * self._most
+        if push:
+            getattr(self.unwrapped, self._state)[self._entry] += push
+            self._note(push)
         found = self.env.step(action)
         self._lane.see(self._camera.newest, self._seconds)
         return found
+
+    def _note(self, push: float) -> None:
+        """Note the push; the notes of an episode are taken when it is over."""
+        last = next((i for i, one in enumerate(self._noted) if one.pushed), None)
+        if last is None:
+            self._lane.pushed += 1
+            self._pushes = []
+        else:
+            del self._noted[last]
+        self._pushes.append(push)
+        n, ends = len(self._pushes), sorted({min(self._pushes), max(self._pushes)})
+        words = (
+            f"pushed by hand in {counted(n, 'step')}, which changed entry {self._entry} of the machine's state by "
+            f"{' to '.join(map(number, ends))} before each: what followed is not the machine's alone"
+        )
+        self._noted.append(Note(0, words, pushed=n))
 
 
 class _ReportingDesk:

@@ -11,7 +11,7 @@ import numpy as np
 
 from resetfree.core import Floats
 from resetfree.core.certificate import Certificate, Status, beside, over_rounds, resting_on
-from resetfree.core.readable import counted
+from resetfree.core.readable import counted, number, percent
 from resetfree.game.capabilities import CountsFalls, Eliminates, LearnsRules
 from resetfree.game.contract import Proof
 from resetfree.problems import FiniteMDP, has_factors
@@ -221,18 +221,22 @@ def anytime_resets(run: Record) -> list[Certificate]:
     if not len(run):
         return [Certificate.not_applicable("Resets at any time", "the first episode is not over")]
     k, n = np.arange(1, len(run) + 1), run.realised_resets
-    lower, upper = anytime.resets_interval(n, k)
-    why = f"with probability at least {1 - anytime.DELTA:g} after every round at once; no assumption is needed"
-    detail = {"realised": int(n[-1]), "lower": float(lower[-1]), "upper": float(upper[-1])}
-    v_c = run.columns["v_c"]
+    shown, v_c = (anytime.resets_lower(n, anytime.SHOWN), anytime.resets_bound(n, k)), run.columns["v_c"]
+    sure = f"with {percent(1 - anytime.SHOWN)} confidence"
     if np.isnan(v_c).all() or held_actions(run):  # then the expectation is of what was done, not of the policies
         claim = "Resets lie between what the resets so far need and allow"
-        return [beside(_interval(claim, lower, upper, detail, why), most=float(len(run)))]
+        why = f"each end {sure} after every round at once; no assumption is needed"
+        detail = {"realised": int(n[-1]), "lower": float(shown[0][-1]), "upper": float(shown[1][-1])}
+        return [beside(_interval(claim, *shown, detail, why), most=float(len(run)))]
+    lower, upper = anytime.resets_interval(n, k)
+    detail = {"realised": int(n[-1]), "lower": float(lower[-1]), "upper": float(upper[-1])}
     total = np.cumsum(v_c)
     most, least = "Resets are at most what the resets so far allow", "Resets are at least what the resets so far need"
+    often = f"with probability at least {1 - anytime.DELTA:g} after every round at once; no assumption is needed"
+    below, above = (f"{often}; {sure} it is {number(one[-1])}, the bound shown beside a run" for one in shown)
     found = [
-        beside(over_rounds(most, total, upper, TOLERANCE * k, detail=detail, why=why), most=float(len(run))),
-        beside(over_rounds(least, lower, total, TOLERANCE * k, detail=detail, why=why), least=0.0),
+        beside(over_rounds(most, total, upper, TOLERANCE * k, detail=detail, why=above), most=float(len(run))),
+        beside(over_rounds(least, lower, total, TOLERANCE * k, detail=detail, why=below), least=0.0),
     ]
     return [resting_on(one, resets=anytime.DELTA) for one in found]
 

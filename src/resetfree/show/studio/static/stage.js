@@ -169,6 +169,7 @@ export class Stage {
     }
     place.view.hidden = !now.view || !this.frame.live || !["running", "paused"].includes(now.state);
     if (!place.view.hidden) place.seen.src = now.view;
+    if (now.now?.pushed) place.note.textContent = `Pushed by hand in ${episodes(now.now.pushed)}; the run file says in which, and how far.`;
     if (now.pictures && now.pictures !== place.pictures) this.look(place, now.pictures, i);
     if (place.field && now.map) place.field.learn(now.map);
     if (place.field && now.map && this.past.k === null) {
