@@ -259,13 +259,12 @@ class RunCommand:
 
     def play(self) -> rf.Run:
         """Make the problem, and play the run with a progress display."""
-        request, film, board = self.request, self.words["film"], self.words["tensorboard"]
-        before = self.file if request.where.resume else None
-        how: dict[str, Any] = {"file": self.file, "when": request.when, "quiet": self.words["as_json"]}
+        request, film, board, quiet = self.request, *(self.words[name] for name in ("film", "tensorboard", "as_json"))
+        before, how = self.file if request.where.resume else None, dict[str, Any](file=self.file, when=request.when)
         with (
             request.world() as world,
             _filmed(world, film, request),
-            Display(episodes := request.how_long.planned(world.problem), before, **how) as progress,
+            Display(episodes := request.how_long.planned(world.problem), before, quiet=quiet, **how) as progress,
             self.operator or nullcontext(),
             nullcontext(progress) if board is None else tracked(progress, board, world, episodes, before) as note,
         ):
