@@ -39,6 +39,17 @@ def test_a_run_on_a_simulator_is_taken_as_it_is_and_a_resumed_run_needs_none(tmp
     assert len(more) == 60
 
 
+def test_the_simulator_is_played_until_as_many_episodes_in_a_row_had_no_reset() -> None:
+    """Resets cost nothing there; what had one a moment ago is not tried on a machine."""
+    played = []
+    for seed in range(3):
+        run = rf.learn(machine(), "support-elimination", simulator=machine(0.1), episodes=10, seed=seed)
+        played.append(run.spec["data"]["episodes"])
+        assert run.spec["episodes"] == 10
+    assert max(played) > 10
+    assert max(played) <= 40
+
+
 def test_a_simulator_and_an_old_run_are_refused() -> None:
     """One of them."""
     old = rf.learn(machine(), episodes=5)

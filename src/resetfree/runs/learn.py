@@ -28,8 +28,8 @@ from resetfree.runs.fleet.plan import FleetPlan, go_on_as_fleet
 from resetfree.runs.live.acting import go_on, real_time, temporary_file
 from resetfree.runs.playing import REWARD, Stopped, play_at_rate, play_rounds, run_of
 from resetfree.runs.recall import classes_of, trusted_options
-from resetfree.runs.request import Options, Progress, RunRequest, What, signature_of
-from resetfree.runs.result import Run
+from resetfree.runs.request import HowLong, Options, Progress, RunRequest, What, signature_of
+from resetfree.runs.result import MOST_KEPT, Run
 from resetfree.runs.resuming import (
     check_more,
     extension_note,
@@ -37,12 +37,13 @@ from resetfree.runs.resuming import (
     replay_since,
     restore,
 )
-from resetfree.runs.session import OpenRun
+from resetfree.runs.session import OpenRun, Session
 from resetfree.runs.setup import Setup, as_timed, prepare, rounds_of
 from resetfree.runs.stuck import WHEN_STUCK, Watch, requested_after
 
 __all__ = ["Progress", "Stopped", "fulfil", "learn", "learn_fleet", "load"]
 SINGLE = ("delay", "rate", "controller", "ask", "operator")  # options that are for one machine
+PATIENCE = 4  # times as many episodes as on the machine, at most, that are played on a simulator
 
 
 def learn(
@@ -91,9 +92,10 @@ def learn(
       their files, rollouts of Gymnasium, datasets of Minari, or a list of those. Resets in them are known dangers, and
       no resets of this run.
     demonstrations: a few good episodes, in any form of `data`: data as well, and a policy to improve on.
-    simulator: a simulator of the machine, in any form of `problem`, or a run on one: the players learn on it first, and
-      this run begins with what they saw and with their policy, as with `start_from`. Resets there are known dangers. A
-      note says when the machine's dynamics are found to differ (docs/logs.md).
+    simulator: a simulator of the machine, in any form of `problem`, or a run on one: the players learn on it first,
+      until as many `episodes` in a row had no reset (four times as many at most), and this run begins with what they
+      saw and with their policy, as with `start_from`. Resets there are known dangers. A note says when the machine's
+      dynamics are found to differ (docs/logs.md).
     start_from: an old run, whose data and policy this one begins with; from_what: "data", "policy" or "both" (default:
       both, or the data alone if its policy does not fit).
     ask: "when-stuck" has the agent put back when the run is stuck (`runs.stuck`): resets that are counted apart,
@@ -216,11 +218,24 @@ def fulfil(request: RunRequest, world: World, fleet: FleetPlan | None = None) ->
 
 
 def _first_on(simulator: Any, request: RunRequest) -> Run:
-    """The run on a simulator, as requested of the one on the machine; in no file, and without its limits."""
-    what, episodes = What(simulator, seed=request.what.seed), request.how_long.episodes
+    """The run on a simulator, as requested of the one on the machine; in no file, and without its limits.
+
+    Resets cost nothing there, so it goes on until as many episodes in a row had none: what is learned next is not yet
+    reliable when the last reset was a moment ago.
+    """
+    what, planned = What(simulator, seed=request.what.seed), HowLong(request.how_long.episodes)
     first = RunRequest(what, who=dataclasses.replace(request.who, controller=None, explore=None))
     with first.world() as world:
-        return fulfil(first.changed("how_long", episodes=episodes), world)
+        n = int(whole(planned.planned(world.problem), "'episodes' of a run", 1, MOST_EPISODES))
+        in_a_row = 0
+
+        def is_reliable(session: Session) -> bool:
+            nonlocal in_a_row
+            in_a_row = 0 if session.round.episode.reset else in_a_row + 1
+            return in_a_row >= n or (session.k >= n and (session.k + 1) * world.problem.horizon > MOST_KEPT)
+
+        first = first.changed("how_long", episodes=min(PATIENCE * n, MOST_EPISODES))
+        return fulfil(first.changed("around", callbacks=(is_reliable,)), world)
 
 
 def _prepared(
