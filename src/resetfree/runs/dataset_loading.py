@@ -211,8 +211,9 @@ def _check_run_file(path: Path) -> None:
     except OSError as error:
         raise InvalidInput(f"The data '{path}' cannot be read: {error.strerror}.") from error
     if begins != MAGIC:
-        kinds = ", ".join(READERS)
-        raise InvalidInput(f"The data '{path}' must be a run file, or its name must end in one of {kinds}.")
+        raise InvalidInput(
+            f"The data '{path}' must be a run file, or its name must end in one of {', '.join(READERS)}."
+        )
 
 
 def _of_log(source: Any, problem: Problem, called: str) -> Iterator[Episode]:

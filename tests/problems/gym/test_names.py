@@ -43,6 +43,16 @@ def test_names_are_the_same_however_the_environment_is_given() -> None:
     assert names == {"gym:CartPole-v1"}
 
 
+@pytest.mark.parametrize("name", ["sawyer-door-v0", "kitchen-v0"])
+def test_what_the_extra_earl_needs_is_said_where_it_is_missing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("metaworld", "gymnasium_robotics"):
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(
+        rf.InvalidInput, match=r'pip install "resetfree\[earl\]", as Meta-World 3\.1\.1 needs MuJoCo 3\.3\.0'
+    ):
+        rf.learn(name, "naive", episodes=1)
+
+
 @pytest.mark.parametrize(
     ("name", "options", "sentence"),
     [

@@ -52,6 +52,29 @@ def test_what_a_method_refuses_is_a_line(capsys: pytest.CaptureFixture[str], tmp
     assert "needs demonstrations" in err
 
 
+def test_a_method_of_your_own_is_named_by_its_class(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_method.py").write_text(Path("examples/adding_a_method.py").read_text())
+    monkeypatch.chdir(tmp_path)
+    words = ("bench", "autonomy", "--methods", "own_method:Shuttle,naive", "--seeds", "0:1", *SMALL, "--out", "r.jsonl")
+    assert {row["method"] for row in run_json(capsys, *words)["rows"]} == {"own_method:Shuttle", "naive"}
+    words = ("bench", "autonomy", "--methods", "own_method:Nobody", "--seeds", "0:1", *SMALL, "--out", "r.jsonl")
+    assert "Got 'own_method:Nobody', which does not import" in refused(capsys, *words)
+
+
+def test_methods_without_a_shield_are_refused_and_the_others_played(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    words = ("bench", "autonomy", "--methods", "auto,naive", "--tasks", "tabletop-small-edge-v0", "--seeds", "0:1")
+    file = tmp_path / "r.jsonl"
+    options = ("--shield", "0.4", "--set", "batch=8", "--steps", "200", "--every", "100")
+    status, _, err = run(capsys, *words, *options, "--out", str(file))
+    assert status == 0
+    assert "The method 'auto' has no shield: play it without '--shield'." in err
+    assert [json.loads(line)["status"] for line in file.read_text().splitlines()] == ["refused", "done"]
+
+
 @pytest.mark.parametrize(
     ("words", "match"),
     [

@@ -43,6 +43,11 @@ PASSIVE = (
 Env = gymnasium.Env[Any, Any]
 VERSIONED = re.compile(r"[\w/.-]{1,200}-v\d+")
 
+OF_EARL = (
+    'make a virtual environment for it, without constraints.txt, and there: pip install "resetfree[earl]", as '
+    "Meta-World 3.1.1 needs MuJoCo 3.3.0 and no other"
+)
+
 
 def make_environment(name: str, options: Mapping[str, Any]) -> Env:
     """The environment with this id (or module:id, if importing the module registers it), without a time limit."""
@@ -59,10 +64,10 @@ def make_environment(name: str, options: Mapping[str, Any]) -> Env:
     except (UnknownName, KeyboardInterrupt):
         raise
     except (ImportError, gymnasium.error.DependencyNotInstalled) as error:
-        extra = "earl" if getattr(error, "name", None) in {"metaworld", "gymnasium_robotics"} else "envs"
+        earl = str(getattr(error, "name", "")).partition(".")[0] in {"metaworld", "gymnasium_robotics"}
+        come = f"{OF_EARL}." if earl else 'most come with: pip install "resetfree[envs]".'
         raise InvalidInput(
-            f"The environment '{name}' needs a package that is not installed ({one_line(error)}); "
-            f'most come with: pip install "resetfree[{extra}]".'
+            f"The environment '{name}' needs a package that is not installed ({one_line(error)}); {come}"
         ) from error
     except BaseException as error:  # foreign code may raise anything, and call exit
         given = f" with {', '.join(f'{key}={value!r}' for key, value in options.items())}" if options else ""

@@ -174,8 +174,7 @@ class Hosts(Crew):
         self.broken.add(machine)
         if len(self.broken) == self._n or not self._problem.persistent:
             raise error
-        words = f"Machine {machine} is left out, until the run is resumed: {str(error).rstrip('.')}."
-        self._problem.noted.append(Note(0, words))
+        self._problem.noted.append(Note(0, f"Machine {machine} is left out, until the run is resumed: {error}"))
 
     def interventions(self) -> list[Intervention]:
         """See `Crew`."""

@@ -55,7 +55,7 @@ def write_page(page: Path, lines: Sequence[turns.Line]) -> None:
         "resetfree bench autonomy --together --seeds 0:5 --steps 200000",
     ),
 )
-@click.option("--methods", metavar="A,B", help="Only these methods; default: all.")
+@click.option("--methods", metavar="A,B", help="Only these methods, or module:Class; default: all.")
 @click.option("--tasks", metavar="X,Y", default=FIRST, show_default=True, help="Ids of the tasks, or all.")
 @click.option("--seeds", metavar="FIRST:END", default="0:5", show_default=True, help="The seeds.")
 @click.option("--steps", type=click.IntRange(100, 10**9), default=40_000, show_default=True, help="Of each trial.")

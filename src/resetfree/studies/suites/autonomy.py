@@ -20,7 +20,7 @@ from resetfree.game.capabilities import Exploits, Follows, choose
 from resetfree.game.contract import RequestsHelp, TakesTurns
 from resetfree.game.loop import Game, begin
 from resetfree.game.loop import play as game_rounds
-from resetfree.players import discover, make_player, partner_of, settings
+from resetfree.players import discover, make_player, partner_of, player_class, settings
 from resetfree.players.neural.autonomy import train
 from resetfree.problems import Episode, Policy
 from resetfree.problems.autonomy import IDS, GoalTask
@@ -74,6 +74,7 @@ def contenders() -> dict[str, Any]:
 def named(names: Sequence[str] | None, *, together: bool = False) -> list[str]:
     """The methods of these names, or all; a table of another family stands for its form with networks.
 
+    names: module:Class is one of the user's own, which is imported.
     together: only those that the program for many learners knows.
     """
     known = contenders()
@@ -82,6 +83,8 @@ def named(names: Sequence[str] | None, *, together: bool = False) -> list[str]:
         return fit
     primal = discover("primal")
     meant = [primal[name].counterpart or name if name in primal and name not in known else name for name in names]
+    own = {name: player_class("primal", name) for name in meant if ":" in name}
+    fit += [name for name, cls in own.items() if not together or getattr(cls, "traits", None) is not None]
     check_names(meant, fit, "method of this comparison")
     return meant
 
@@ -124,12 +127,21 @@ def players_of(trial: AutonomyTrial, problem: GymProblem, turn: int) -> tuple[An
     if trial.method in (AUTO, SHOWN):
         found = choose(problem, discover("primal").own, bound_known=False)
         own = {**found.settings.get("primal", {}), **trial.settings}
+        _check_shield(trial, discover("primal")[found.primal])
         dual = make_player("dual", found.dual, found.settings.get("dual", {}))
         return make_player("primal", found.primal, own), dual, found.feedback
-    taken = {"turn": turn} if "turn" in settings(discover("primal")[trial.method]) else {}
-    partner = partner_of(trial.method)
-    primal = make_player("primal", trial.method, {**taken, **trial.settings})
+    method = player_class("primal", trial.method)
+    _check_shield(trial, method)
+    taken = {"turn": turn} if "turn" in settings(method) else {}
+    partner = partner_of(method)
+    primal = make_player("primal", method, {**taken, **trial.settings})
     return primal, make_player("dual", partner.dual, partner.settings), partner.feedback
+
+
+def _check_shield(trial: AutonomyTrial, method: Any) -> None:
+    """Refuse a method without a shield if one is requested; the others are played."""
+    if "shield" in trial.settings and "shield" not in settings(method):
+        raise NotCertifiable(f"The method '{trial.method}' has no shield: play it without '--shield'.")
 
 
 def _play(trial: AutonomyTrial) -> Line:
@@ -209,7 +221,10 @@ def play_together(names: Sequence[str], task: str, seeds: Sequence[int], trial: 
         raise InvalidInput(
             f"A task of '--together' must be a tabletop, without a shield. Got {got} instead: leave '--together' out."
         )
-    players = {name: make_player("primal", name, {"turn": env.hold, **trial.settings}) for name in names}
+    players = {
+        name: make_player("primal", player_class("primal", name), {"turn": env.hold, **trial.settings})
+        for name in names
+    }
     pairs = [(name, seed) for name in names for seed in seeds]
     lines: list[Line] = []
     for name, seed in pairs:
