@@ -14,8 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from resetfree.game.capabilities import Partner, PrimalRegretBound, Suited
-from resetfree.game.contract import Proof
+from resetfree.game.capabilities import Partner, PrimalRegretBound, Proof, Suited
 from resetfree.game.contract import Plan, PrimalPlayer, Statement
 
 

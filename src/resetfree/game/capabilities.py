@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from resetfree.core import Bools, Floats, InvalidInput, NotCertifiable
 from resetfree.game.contract import MultiplierFunctions, PrimalPlayer
-from resetfree.game.contract import Partner as Partner  # for the offers of players
+from resetfree.game.contract import Partner as Partner  # for players that say what is beyond the required
+from resetfree.game.contract import Proof as Proof
 from resetfree.game.contract import Suited as Suited
 from resetfree.problems import LIST_THEM, Episode, Factors, FiniteMDP, Problem, State
 

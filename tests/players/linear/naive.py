@@ -184,6 +184,19 @@ def with_features(mdp: rf.FiniteMDP, d: int, seed: int = 0) -> rf.FiniteMDP:
     return mdp.replace(phi=phi / np.linalg.norm(phi, axis=2, keepdims=True))
 
 
+def check_why_not_proved(player: Any, cases: Sequence[tuple[dict[str, Any], str]]) -> None:
+    """Which settings no theorem covers, and that features must not be longer than 1: the statement says why."""
+    problem = rf.make("random-linear-v0").problem()
+    for settings, reason in cases:
+        stated = player(B=3.0, **settings).statement(problem, 1000)
+        assert not stated.covered
+        assert reason in stated.why
+    long = with_features(rf.make("grid-v0"), 4)
+    assert long.phi is not None
+    stated = player(B=3.0, width="theory").statement(long.replace(phi=2 * long.phi).problem(), 1000)
+    assert "longer than 1" in stated.why
+
+
 PROBLEMS: dict[str, Any] = {
     "one-hot": lambda: rf.make("grid-v0"),
     "dense": lambda: with_features(rf.make("grid-v0"), 60),

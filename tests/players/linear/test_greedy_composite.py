@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests import bank
-from tests.players.linear.naive import PROBLEMS, Naive, with_features
+from tests.players.linear.naive import PROBLEMS, Naive, check_why_not_proved
 
 import resetfree as rf
 from resetfree.game.loop import Game, begin, play
@@ -212,14 +212,7 @@ def test_statements_tell_proved_from_tuned() -> None:
         ({"width": "theory", "pooled": True}, "pooled"),
         ({"width": "theory", "reg": 2.0}, "ridge"),
     ]
-    for settings, reason in cases:
-        told = GreedyComposite(B=3.0, **settings).statement(problem, 1000)
-        assert not told.covered
-        assert reason in told.why
-    long = with_features(rf.make("grid-v0"), 4)
-    assert long.phi is not None
-    told = GreedyComposite(B=3.0, width="theory").statement(long.replace(phi=2 * long.phi).problem(), 1000)
-    assert "longer than 1" in told.why
+    check_why_not_proved(GreedyComposite, cases)
 
 
 def test_it_needs_a_bound_where_it_uses_one_and_a_finite_problem() -> None:

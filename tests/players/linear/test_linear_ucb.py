@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tests import bank
-from tests.players.linear.naive import Sample, backward, record
+from tests.players.linear.naive import Sample, backward, check_why_not_proved, record, with_features
 
 import resetfree as rf
 from resetfree.core.state import dump
@@ -18,12 +18,6 @@ from resetfree.players.linear.linear_ucb import LargeLinearState, LinearState, L
 from resetfree.players.linear.regression import features_of
 
 Floats = NDArray[np.float64]
-
-
-def with_features(mdp: rf.FiniteMDP, d: int, seed: int = 0) -> rf.FiniteMDP:
-    """The same problem seen through random features of norm one (it is not linear in them: the algebra is tested)."""
-    phi = np.random.default_rng(seed).normal(size=(mdp.n_states, mdp.n_actions, d))
-    return mdp.replace(phi=phi / np.linalg.norm(phi, axis=2, keepdims=True))
 
 
 def game_of(
@@ -219,14 +213,7 @@ def test_statements_tell_proved_from_tuned() -> None:
         ({"width": "theory", "alpha": 3.0}, "temperature"),
         ({"width": "theory", "reg": 2.0}, "ridge"),
     ]
-    for settings, reason in cases:
-        told = LinearUCB(B=3.0, **settings).statement(problem, 1000)
-        assert not told.covered
-        assert reason in told.why
-    long = with_features(rf.make("grid-v0"), 4)
-    assert long.phi is not None
-    told = LinearUCB(B=3.0, width="theory").statement(long.replace(phi=2 * long.phi).problem(), 1000)
-    assert "longer than 1" in told.why
+    check_why_not_proved(LinearUCB, cases)
 
 
 def test_it_needs_a_bound_and_a_finite_problem_of_sensible_size() -> None:
