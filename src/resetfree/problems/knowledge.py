@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from resetfree.core import Bools, Floats, InvalidInput
+from resetfree.core import Bools, Floats, Ints, InvalidInput
 
 MOST = 10_000_000  # values of a factor that are distinguished
 NEARLY = 1e-3  # of a goal, and beside it: nearly reached
@@ -52,7 +51,7 @@ class Factors:
     """The factors of all states. Rows may be filled in while a problem is played, never changed."""
 
     parts: tuple[Factor, ...]
-    values: NDArray[np.int64]  # [S, F], not negative; -1 throughout a row without factors
+    values: Ints  # [S, F], not negative; -1 throughout a row without factors
     actions: tuple[str, ...] = ()  # names of actions
 
     def action(self, a: int) -> str:
@@ -64,7 +63,7 @@ class Factors:
         return json.dumps({"parts": [[*vars(part).values()] for part in self.parts], "actions": self.actions})
 
     @classmethod
-    def from_text(cls, text: str, values: NDArray[np.int64], n_states: int) -> Factors:
+    def from_text(cls, text: str, values: Ints, n_states: int) -> Factors:
         """The other way round; raises InvalidInput for what is none.
 
         >>> row = Factors((Factor("row", words=("top", "bottom")),), np.array([[0], [1]]))
@@ -91,7 +90,7 @@ class Factors:
         return int(has_factors(self.values).sum()) if self.parts else 0
 
 
-def has_factors(values: NDArray[np.int64]) -> NDArray[np.bool_]:
+def has_factors(values: Ints) -> Bools:
     """[S] whether each row of factors is filled in.
 
     >>> has_factors(np.array([[0, 3], [-1, -1]])).tolist()
@@ -143,7 +142,7 @@ class Guidance:
     achieved: Callable[[Floats], Floats]  # [n, G] the goals that states [n, D] have reached
     reward: Callable[[Floats], Floats]  # [n] of arriving in states [n, D], in [0, 1]
     home: Callable[[Floats], Floats]  # [n] the reward of arriving where the system starts, in [0, 1]
-    onward: Callable[[Floats], NDArray[np.int64]]  # [n] the task to set next in states [n, D]: among goals, then starts
+    onward: Callable[[Floats], Ints]  # [n] the task to set next in states [n, D]: among goals, then starts
     demonstrations: Callable[[int, bool], list[Demonstration]]  # (seed, back): towards goals, or from there to starts
 
     def with_goal(self, states: Floats, goals: Floats) -> Floats:
@@ -164,8 +163,8 @@ class GoalColumns:
     reached: [n] whether goals achieved [n, G] count as the goals desired [n, G]; None if the task does not say.
     """
 
-    achieved: NDArray[np.int64]  # [G]
-    wanted: NDArray[np.int64]  # [G]
+    achieved: Ints  # [G]
+    wanted: Ints  # [G]
     reached: Callable[[Floats, Floats], Bools] | None = None
 
     def radius(self, goal: Floats, scale: Floats) -> float:

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from resetfree.core import Floats, InvalidInput, ResetFreeError, RunError
 from resetfree.core.files import drafted
@@ -216,7 +215,7 @@ def _best(folder: Path, place: str, fingerprint: str) -> Floats | None:
     """[S] V* as saved in the folder; None if there is no oracle, or the problem has changed since."""
     try:
         kept = unpack(_values_file(folder, place).read_bytes())
-        value: NDArray[np.float64] = kept["value"]
+        value: Floats = kept["value"]
         return value if value.ndim == 1 and len(value) and str(kept["fingerprint"]) == fingerprint else None
     except (OSError, ValueError, KeyError):
         return None

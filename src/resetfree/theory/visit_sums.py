@@ -53,9 +53,8 @@ from math import ceil, inf, log, sqrt
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from resetfree.core import Bools, Floats, jit
+from resetfree.core import Bools, Floats, Ints, jit
 from resetfree.problems import FiniteMDP
 from resetfree.problems.finite.safety import safe_sets
 from resetfree.theory.certificates.anytime import DELTA, resets_upper
@@ -246,7 +245,7 @@ class CellKinds(NamedTuple):
     """The cells of one step, or of all steps, in which an action can be taken."""
 
     sums: list[Floats]  # of each kind of cell, the probabilities of sets; empty for a row of many outcomes
-    times: NDArray[np.int64]  # cells of each kind
+    times: Ints  # cells of each kind
     log_sets: float  # the logarithm of the number of sets of all these cells
 
 

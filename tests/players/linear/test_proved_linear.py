@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.players.linear.naive import Sample, record
-from tests.players.linear.test_linear_ucb import bellman_slack, game_of, with_features
+from tests.players.linear.naive import Sample, record, with_features
+from tests.players.linear.test_linear_ucb import bellman_slack, game_of
 
 import resetfree as rf
 from resetfree.players.linear.greedy_composite import GreedyComposite

@@ -34,9 +34,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from resetfree.core import Bools, Floats, NonNegative, Probability, jit, require, within
+from resetfree.core import Bools, Floats, Ints, NonNegative, Probability, jit, require, within
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Proof, Round, Statement
 from resetfree.players import check_episodes
 from resetfree.players.tabular.count_players import (
@@ -70,11 +69,11 @@ class LongRun:
     """W, which follows the fixed point W = gamma T(W), one pass for each episode as long as it moves."""
 
     after: Floats  # [S] W
-    counted: NDArray[np.int64]  # [L, S, A] how often pairs were tried when W was last due
+    counted: Ints  # [L, S, A] how often pairs were tried when W was last due
     n_allowed: int  # how many actions were allowed then
     moving: bool
     quiet: int  # episodes in a row that tried no pair for the first time, and were not reset
-    links: NDArray[np.int64]  # [m, m] how often a context followed another
+    links: Ints  # [m, m] how often a context followed another
     most: float = field(metadata={"saved": False})
 
     @classmethod

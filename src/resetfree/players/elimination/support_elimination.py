@@ -17,9 +17,8 @@ from math import log, sqrt
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from resetfree.core import Bools
+from resetfree.core import Bools, Ints
 from resetfree.game.capabilities import PrimalRegretBound, Suited, always
 from resetfree.game.contract import Plan, Round
 from resetfree.players import NO_PENALTY, Method, NeedsNoPenalty, TakesEpisodes, penalised, written_in
@@ -148,8 +147,8 @@ OWN = 4  # steps of a pair after which only its own successors count
 class TwinEdges(NamedTuple):
     """Which place follows a pair of place and action at some step, in some task."""
 
-    pair: NDArray[np.int64]  # [E]
-    place: NDArray[np.int64]  # [E]
+    pair: Ints  # [E]
+    place: Ints  # [E]
 
 
 def twin_edges(data: CountState, n_places: int) -> TwinEdges:
@@ -163,7 +162,7 @@ def twin_edges(data: CountState, n_places: int) -> TwinEdges:
 class Falls(NamedTuple):
     """What was seen of falls: of each row of counts, and of pairs of place and action at all steps, in all tasks."""
 
-    counted: NDArray[np.int64]  # [L, S, A]
+    counted: Ints  # [L, S, A]
     fell: Bools  # [n, A] pairs that fell at some step, in some task
     tried: Bools  # [n, A]
 

@@ -9,9 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from numpy.typing import NDArray
 
-from resetfree.core import InvalidInput
+from resetfree.core import Floats, InvalidInput
 from resetfree.players import BatchedForm
 from resetfree.players.batched import (
     BatchedPlan,
@@ -135,7 +134,7 @@ def _sherman_morrison(
     return gram, cross + here[:, None] * x, pay + reward * x, jnp.maximum(width2 - v * v / q, 0.0)
 
 
-def ridge_of(problem: Problem, pooled: bool) -> tuple[BatchedRidge, NDArray[np.float64]]:
+def ridge_of(problem: Problem, pooled: bool) -> tuple[BatchedRidge, Floats]:
     """In which form to regress (one-hot where there are no features), and the features as [d, A, S]."""
     n_layers = 1 if pooled else problem.horizon
     assert problem.n_states is not None

@@ -9,11 +9,11 @@ from math import inf, log, sqrt
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from resetfree.core import (
     Bound,
     Floats,
+    Ints,
     InvalidInput,
     NonNegative,
     NotCertifiable,
@@ -324,7 +324,7 @@ class LinearUCB(HasRidge, PrimalPlayer[AnyState]):
         """
         return self._regret_bound(problem, episodes, ages.based_on)
 
-    def _regret_bound(self, problem: Problem, episodes: int, based_on: NDArray[np.int64]) -> PrimalRegretBound:
+    def _regret_bound(self, problem: Problem, episodes: int, based_on: Ints) -> PrimalRegretBound:
         H, A, d, B, reg = problem.horizon, problem.n_actions, dimension_of(problem), bound_of(self), self.ridge()
         rounds, late = len(based_on), int(delays(based_on).max(initial=0))
         alpha = self.temperature(problem, episodes)

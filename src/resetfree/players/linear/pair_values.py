@@ -9,7 +9,6 @@ from math import exp, sqrt
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from resetfree.core import Bools, Floats, Ints, jit, longer
 from resetfree.players.linear.ridge import choose, cost_bonus
@@ -348,11 +347,11 @@ class SoftmaxPass(LazyPass):
         self._v_r, self._v_c = np.empty((2, PLACES))
         self._untried = max(min(widths.beta_r * (1.0 / widths.reg) ** 0.5, caps[0]), 0.0)
 
-    def _fill(self, bounds: NDArray[np.int64], first: int) -> None:
+    def _fill(self, bounds: Ints, first: int) -> None:
         self._v_r, self._v_c = longer(self._v_r, self.n_places), longer(self._v_c, self.n_places)
         softmax_places(self._seen, *self._fixed, self._place, self._v_r, self._v_c, self._state_at, bounds, first)
 
-    def rows(self, h: int, states: NDArray[np.int64]) -> Floats:
+    def rows(self, h: int, states: Ints) -> Floats:
         """Uniform where nothing was seen: there all actions are equally good."""
         rows, numbers = np.empty((len(states), self.shape[2])), self.numbers(states)
         self.work_out(h, numbers)

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from resetfree.core import Bools, Floats, Ints, jit, longer, require, within
 from resetfree.game.contract import Plan, Round
@@ -248,14 +247,14 @@ class CompositePass(LazyPass):
         self._v, self._v_r, self._v_c, self._low = np.empty((4, PLACES))
         self._action: Numbers = np.empty(PLACES, dtype=np.int32)
 
-    def _fill(self, bounds: NDArray[np.int64], first: int) -> None:
+    def _fill(self, bounds: Ints, first: int) -> None:
         for name in ("_v", "_v_r", "_v_c", "_low", "_action"):
             setattr(self, name, longer(getattr(self, name), self.n_places))
         within = (self._bad, self._endless, self._counts.n_transitions, self._bonus, *self._ties, *self._held)
         made = (self._v, self._v_r, self._v_c, self._low, self._action)
         composite_places(self._seen, *within, self._place, self._state_at, bounds, first, *made)
 
-    def rows(self, h: int, states: NDArray[np.int64]) -> Floats:
+    def rows(self, h: int, states: Ints) -> Floats:
         """The preferred action where nothing was seen: there all actions are equally good."""
         numbers = self.numbers(states)
         seen = numbers >= 0

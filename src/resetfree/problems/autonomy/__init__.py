@@ -16,9 +16,8 @@ from typing import Any, ClassVar
 import gymnasium
 import numpy as np
 from gymnasium.envs.registration import register
-from numpy.typing import NDArray
 
-from resetfree.core import Floats
+from resetfree.core import Floats, Ints
 from resetfree.problems.knowledge import Demonstration, Guidance
 
 _HERE = "resetfree.problems.autonomy"
@@ -110,7 +109,7 @@ class GoalTask(gymnasium.Env[Floats, Floats]):
         forth, home = _recorded(kind, options, seed)
         return home if back else forth
 
-    def onward(self, states: Floats) -> NDArray[np.int64]:
+    def onward(self, states: Floats) -> Ints:
         """[n] the task to set next: back to a start where the system is at a goal, else a goal at random by place."""
         n = len(self.goals)
         home = np.zeros(len(states), dtype=bool)

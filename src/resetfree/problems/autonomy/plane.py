@@ -24,9 +24,8 @@ from typing import Any
 
 import numpy as np
 from gymnasium import spaces
-from numpy.typing import NDArray
 
-from resetfree.core import Floats
+from resetfree.core import Floats, Ints
 from resetfree.problems.autonomy import GoalTask
 
 MUG_STEP = 0.2  # the most that the gripper moves along an axis
@@ -299,7 +298,7 @@ class Workspace(GoalTask):
         """How near the middle it is."""
         return np.asarray(1.0 - np.clip(np.hypot(states[:, 0], states[:, 1]) / HALF, 0.0, 1.0))
 
-    def onward(self, states: Floats) -> NDArray[np.int64]:
+    def onward(self, states: Floats) -> Ints:
         """The task whose direction leads back to the middle: walk if it lies ahead or behind, else turn towards it."""
         far = np.maximum(np.hypot(states[:, 0], states[:, 1]), 1e-9)
         ahead = -(states[:, 0] * states[:, 2] + states[:, 1] * states[:, 3]) / far

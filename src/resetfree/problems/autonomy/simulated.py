@@ -22,9 +22,8 @@ from typing import Any, NamedTuple
 import gymnasium
 import numpy as np
 from gymnasium import spaces
-from numpy.typing import NDArray
 
-from resetfree.core import Floats
+from resetfree.core import Floats, Ints
 from resetfree.problems.autonomy import GoalTask
 from resetfree.problems.knowledge import Demonstration
 
@@ -241,7 +240,7 @@ class FlipCheetah(GoalTask):
         """How level it is."""
         return np.clip(1.0 - np.abs(states[:, PITCH]) / BACK, 0.0, 1.0)
 
-    def onward(self, states: Floats) -> NDArray[np.int64]:
+    def onward(self, states: Floats) -> Ints:
         """Any speed, by place; to stand where it leans far."""
         turn = (np.abs(states[:, SPEED]) * 1e4).astype(np.int64) % len(self.goals)
         return np.where(np.abs(states[:, PITCH]) > BACK / 2, len(self.goals), turn)
@@ -314,7 +313,7 @@ class Quadruped(GoalTask):
         """How near the middle it is."""
         return np.clip(1.0 - np.hypot(states[:, 0], states[:, 1]) / FREE, 0.0, 1.0)
 
-    def onward(self, states: Floats) -> NDArray[np.int64]:
+    def onward(self, states: Floats) -> Ints:
         """The direction that leads back to the middle."""
         return np.asarray((-states[:, :2] @ self.goals.T).argmax(axis=1), dtype=np.int64)
 

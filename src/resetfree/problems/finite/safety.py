@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from resetfree.core import AssumptionViolated, Bools, Ints, jit
 from resetfree.core.certificate import plain
@@ -112,7 +111,7 @@ class SafeSets:
     """
 
     layers: Bools  # [n, S, A] the distinct action sets
-    layer_of_step: NDArray[np.int64]  # [H] the index of the set at each step
+    layer_of_step: Ints  # [H] the index of the set at each step
     last: Bools  # [S] Z_{H+1}
 
     def actions(self, h: int) -> Bools:
@@ -164,7 +163,7 @@ class ReachableStarts:
 
     mdp: FiniteMDP = field(repr=False)
     states: Bools  # [S] I
-    origin: NDArray[np.int64]  # [S] the start whose episode can end here; or START, RESTART, UNREACHED
+    origin: Ints  # [S] the start whose episode can end here; or START, RESTART, UNREACHED
 
     def path(self, state: int) -> list[int]:
         """Starts of consecutive episodes that lead to `state`, from a given start or restart to `state` itself."""
@@ -224,9 +223,7 @@ def _restarts(mdp: FiniteMDP) -> Bools:
     return np.asarray(rows & reached[:, None]).ravel()
 
 
-def _next_starts(
-    mdp: FiniteMDP, ends: NDArray[np.int64], labels: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _next_starts(mdp: FiniteMDP, ends: Ints, labels: Ints) -> tuple[Ints, Ints]:
     """The starts that can follow episodes that end in `ends`, and the label of each."""
     if mdp.contexts is None:
         return ends, labels

@@ -18,10 +18,9 @@ from typing import Any, cast
 import gymnasium
 import numpy as np
 from gymnasium import spaces
-from numpy.typing import NDArray
 from scipy import sparse
 
-from resetfree.core import Floats, InvalidInput, expect, imported, one_line
+from resetfree.core import Floats, Ints, InvalidInput, expect, imported, one_line
 from resetfree.problems.action_spaces import Box
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Transitions
@@ -298,7 +297,7 @@ class Decoder:
             known.values = np.full((len(known.values), len(row)), NONE, dtype=np.int64)
         known.values[state] = row
 
-    def restore(self, values: NDArray[np.int64]) -> None:
+    def restore(self, values: Ints) -> None:
         """Put back the factors of numbered observations; the environment names them again."""
         rows, known = len(self.factors.values), self.factors
         good = values.ndim == 2 and len(values) == rows and values.dtype == np.int64 and values.shape[1] > 0

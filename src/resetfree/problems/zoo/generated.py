@@ -15,9 +15,8 @@ from itertools import count, pairwise
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from resetfree.core import Bools, Count, Floats, Fraction, PositiveInt, Range
+from resetfree.core import Bools, Count, Floats, Fraction, Ints, PositiveInt, Range
 from resetfree.problems.finite.composed import with_contexts
 from resetfree.problems.finite.mdp import FiniteMDP, GridLayout
 from resetfree.problems.finite.safety import feasibility, unsafe_pairs
@@ -77,7 +76,7 @@ def family_of(draw: int) -> str:
     return list(FAMILIES)[draw % len(FAMILIES)]
 
 
-def reordered(mdp: FiniteMDP, order: NDArray[np.int64]) -> FiniteMDP:
+def reordered(mdp: FiniteMDP, order: Ints) -> FiniteMDP:
     """The same problem with its actions numbered anew: action i is what `order[i]` was.
 
     >>> mdp = drawn_problem(2).mdp

@@ -25,9 +25,8 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from resetfree.core import Bools, Floats, InvalidInput, expect
+from resetfree.core import Bools, Floats, Ints, InvalidInput, expect
 from resetfree.problems.continuum import Continuum, RowPolicy, as_rows
 
 Rows: TypeAlias = Callable[[int, Floats], Floats]  # (h = 1..H, states [n, D]) -> probabilities [n, A]
@@ -164,7 +163,7 @@ class AtStarts:
         return self.whole.mdp
 
     @property
-    def starts(self) -> NDArray[np.int64]:
+    def starts(self) -> Ints:
         """All of them."""
         return np.arange(len(self.value))
 

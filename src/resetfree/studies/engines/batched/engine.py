@@ -16,8 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from numpy.typing import NDArray
 
+from resetfree.core import Floats
 from resetfree.players import DualProgram, PrimalProgram
 from resetfree.players.batched import BatchedScene, Shape, Tables, Turn, by_purpose, offsets_of, roll
 
@@ -47,7 +47,7 @@ def split(numbers: Sequence[int]) -> Wide:
     )
 
 
-def after_first(seeds: Sequence[int]) -> tuple[NDArray[np.float64], Wide, Wide]:
+def after_first(seeds: Sequence[int]) -> tuple[Floats, Wide, Wide]:
     """For each seed the first uniform of `np.random.default_rng(seed)`, the state after it, and the stream c."""
     first, states, streams = [], [], []
     for seed in seeds:
