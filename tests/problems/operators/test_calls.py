@@ -1,6 +1,7 @@
 """Calls to a person who is elsewhere, at servers on loopback: what they say, and servers that fail or hang."""
 
 import base64
+import contextlib
 import email
 import email.policy
 import json
@@ -193,6 +194,29 @@ def test_a_server_that_hangs_or_does_not_exist_delays_nothing(pool: ThreadPoolEx
     )
     sink.close()
     confirmed_by_hand(Webhook(url=sink.url), r"The call by webhook did not arrive \(")
+
+
+class Trickling(socketserver.StreamRequestHandler):
+    """Says that all is well, and then never comes to an end."""
+
+    def handle(self) -> None:
+        self.rfile.readline()
+        self.wfile.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        with contextlib.suppress(OSError):
+            while True:
+                self.wfile.write(b"x")
+                time.sleep(0.02)
+
+
+def test_an_answer_that_never_ends_is_not_waited_for(pool: ThreadPoolExecutor) -> None:
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Trickling) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_address[1]}"
+        assert pool.submit(calls.post, url, b"{}", {}, 0.5).result(LONG) == b""
+        with pytest.raises(TimeoutError, match="takes too long"):
+            pool.submit(calls.post, url, b"", {}, 0.5, method="GET").result(LONG)
+        server.shutdown()
 
 
 def test_a_call_that_is_not_confirmed_is_made_again(sink: Sink, pool: ThreadPoolExecutor) -> None:

@@ -12,6 +12,7 @@ import os
 import smtplib
 import ssl
 import threading
+import time
 import tomllib
 import urllib.error
 import urllib.request
@@ -215,11 +216,18 @@ class Call(Channel):
 
 
 def post(url: str, body: bytes, headers: Mapping[str, str], timeout: float, method: str = "POST") -> bytes:
-    """The answer to a request; raises one of FAILURES, also for a status that is no success."""
+    """The answer to a GET; raises one of FAILURES, also for a status that is no success.
+
+    Of other requests the answer is not read, and what comes slowly is not waited for.
+    """
     request = urllib.request.Request(url, data=body or None, headers=dict(headers), method=method)
     try:
         with urllib.request.urlopen(request, timeout=timeout) as answer:
-            found: bytes = answer.read(LONGEST_ANSWER)
+            found, until = b"", time.monotonic() + timeout
+            while method == "GET" and len(found) < LONGEST_ANSWER and (part := answer.read1(LONGEST_ANSWER)):
+                found += part
+                if time.monotonic() > until:
+                    raise TimeoutError("the answer takes too long")
     except urllib.error.HTTPError as error:
         with error:
             raise ValueError(f"HTTP {error.code} {error.reason}") from error
