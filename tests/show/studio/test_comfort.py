@@ -181,3 +181,44 @@ def test_panels_without_data_are_not_shown(page: Page, studio: Served) -> None:
     with page.expect_download() as got:
         page.click("#get-film")
     assert got.value.suggested_filename == "pole.gif"
+
+
+def test_buttons_that_would_be_refused_are_not_offered(page: Page, studio: Served) -> None:
+    """Only the command line goes on with a run with delay, and plays a problem again that is registered nowhere."""
+    rf.learn("grid-v0", episodes=20, steps=40, path=studio.folder / "plain.rfrun")
+    rf.learn("grid-v0", episodes=20, steps=40, path=studio.folder / "late.rfrun", delay=2)
+    own = rf.FiniteMDP(np.ones((1, 1, 1)), reward=[[0.5]], reset=[False], horizon=3)
+    rf.learn(own, episodes=20, path=studio.folder / "own.rfrun")
+    offered = {}
+    for name in ("plain", "late", "own"):
+        page.goto(f"{studio.url}#run={name}")
+        page.wait_for_selector(f"#stage-title:has-text('{name}')")
+        page.wait_for_selector("#get-report:visible")
+        offered[name] = [page.is_visible(which) for which in ("#resume", "#again")]
+    assert offered == {"plain": [True, True], "late": [False, False], "own": [False, False]}
+
+
+def test_why_a_button_did_nothing_stays_on_the_page(page: Page, studio: Served) -> None:
+    open_page(page, studio)
+    begin(page)
+    refused = {"error": "It cannot be paused."}
+    page.route("**/api/control", lambda route: route.fulfill(status=400, json=refused))
+    page.click("#pause")
+    page.wait_for_selector("#trouble:not([hidden])")
+    played = episode(page)
+    until(lambda: episode(page) > played)  # frames come meanwhile
+    assert page.inner_text("#trouble") == refused["error"]
+    page.unroute("**/api/control")
+    page.click("#stop")
+    page.wait_for_selector("#trouble", state="hidden")
+
+
+def test_a_run_that_is_not_there_shows_nothing_of_the_last_one(page: Page, studio: Served) -> None:
+    rf.learn("grid-v0", episodes=20, path=studio.folder / "a.rfrun")
+    page.goto(f"{studio.url}#run=a")
+    page.wait_for_selector(".lane")
+    page.goto(f"{studio.url}#run=b")
+    page.wait_for_selector("#trouble:has-text(\"There is no run 'b'.\")")
+    assert not page.is_visible(".lane")
+    page.go_back()
+    page.wait_for_selector(".lane:visible")

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from resetfree.core.readable import counted, number, percent, since
-from resetfree.show.report.comparison import span
 from resetfree.show.report.figures import HEIGHT, LONGEST, Drawing, canvas, curve, dress, plain_text, shown
 from resetfree.show.report.groups import Group, every_path
-from resetfree.show.report.page import Markup, join, table, tag
+from resetfree.show.report.page import Markup, below, join, table, tag
 from resetfree.show.report.style import GREY, line
 from resetfree.studies.statistics import Interval, chance_of_less, interval, trimmed
 from resetfree.theory.certificates import anytime
@@ -218,7 +217,7 @@ def standings(groups: list[Group]) -> Markup:
         if group is not first and min(first.n, group.n) > 1:
             ahead = _ahead(chance_of_less(first.final("realised"), group.final("realised")), first.n * group.n)
         regret = group.final("regret")
-        ends = [_cell(resets[group.name]), _cell(trimmed(regret)) if regret else "–"]
+        ends = [below(resets[group.name]), below(trimmed(regret)) if regret else "–"]
         rows.append((tag("a", name(group), href=f"#{group.name}"), group.n, *ends, number(late_reward(group)), ahead))
     head = (
         "group",
@@ -244,10 +243,6 @@ def _ahead(chance: Interval, pairs: int) -> str:
     if chance.mean in (0.0, 1.0):
         return f"in {'all' if chance.mean else 'none of'} {counted(pairs, 'pair')} of runs"
     return f"{percent(chance.mean, 2)} [{percent(chance.low, 2)}, {percent(chance.high, 2)}]"
-
-
-def _cell(x: Interval) -> str:
-    return span(x).replace(" [", "\n[")
 
 
 def _profile(groups: list[Group], which: int) -> Drawing:

@@ -6,11 +6,13 @@ import html
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 
+from resetfree.core.readable import low_to_high, number
 from resetfree.show.report import style
-from resetfree.show.report.comparison import span
 from resetfree.show.report.figures import Drawing, themed
-from resetfree.studies.statistics import interval
+from resetfree.studies.statistics import Interval, interval
 from resetfree.theory.certificates import anytime
+
+MOST_BESIDE = 3  # columns that are beside each other on any screen
 
 
 class Markup(str):
@@ -51,21 +53,36 @@ def join(parts: Iterable[object]) -> Markup:
 def table(
     head: Sequence[object], rows: Iterable[Sequence[object]], numbers: Sequence[int] = (), caption: str = ""
 ) -> Markup:
-    """A table that scrolls in its own box if it is too wide; `numbers` are the right-aligned columns."""
+    """A table that scrolls in its own box if it is too wide; `numbers` are the right-aligned columns.
+
+    On a narrow screen the cells of a row are one below the other, or beside each other, where there are many.
+    """
+    many = len(head) > MOST_BESIDE
 
     def cell(i: int, value: object) -> Markup:
         kind, scope = ("td", None) if i else ("th", "row")
-        return tag(kind, value, scope=scope, class_="number" if i in numbers else None)
+        named = head[i] if many and i and head[i] else None
+        return tag(kind, value, scope=scope, class_="number" if i in numbers else None, data_head=named)
 
     top = tag("tr", *(tag("th", h, scope="col", class_="number" if i in numbers else None) for i, h in enumerate(head)))
     body = join(tag("tr", *(cell(i, value) for i, value in enumerate(row))) for row in rows)
     inner = join([tag("caption", caption) if caption else "", tag("thead", top), tag("tbody", body)])
-    return tag("div", tag("table", inner), class_="wide", tabindex="0", role="region", aria_label=caption or "table")
+    kind = "wide many" if many else "wide"
+    return tag("div", tag("table", inner), class_=kind, tabindex="0", role="region", aria_label=caption or "table")
 
 
 def spread(values: Sequence[float]) -> str:
     """Mean with its 95 % interval over seeds below it; a dash without values."""
-    return span(interval(values)).replace(" [", "\n[") if values else "–"
+    return below(interval(values)) if values else "–"
+
+
+def below(x: Interval) -> str:
+    r"""A mean, and its interval on the next line, as people write numbers.
+
+    >>> below(Interval(1995.0, 1995.0, 1995.0)), below(Interval(1234.4, 900.0, 1300.0))
+    ('1,995', '1,234\n[900 to 1,300]')
+    """
+    return number(x.mean) if x.low == x.high else f"{number(x.mean)}\n{low_to_high(x.low, x.high)}"
 
 
 def badge(word: str, kind: str) -> Markup:

@@ -28,7 +28,7 @@ from resetfree.runs.file import runfile
 from resetfree.runs.recall import unknown
 from resetfree.runs.result import Run
 from resetfree.show.studio import limits
-from resetfree.show.studio.catalogue import problem_options
+from resetfree.show.studio.catalogue import MACHINES, problem_options
 from resetfree.theory.assumptions import feasibility
 from resetfree.theory.certificates.anytime import resets_bound
 from resetfree.theory.certificates.record import ROLES, as_played
@@ -57,7 +57,13 @@ class RunScene:
         """As plain data for the page."""
         spec = {key: self.spec.get(key) for key in SPEC} | {"statements": self._statements()}
         spec |= {} if self.episodes is None else {"episodes": self.episodes}
-        return {"spec": spec, "oracle": self.mdp is not None, "why": self.why, "map": self._map()}
+        name, timed = (
+            self.spec["problem"],
+            spec["timing"] is not None,
+        )  # the command line plays with delay, and at a rate
+        again = not timed and self.bounded and (name in problems() or name in MACHINES)
+        kinds = {"resumes": not timed, "again": again}
+        return {"spec": spec, "oracle": self.mdp is not None, "why": self.why, "map": self._map(), **kinds}
 
     def _statements(self) -> dict[str, dict[str, Any]]:
         """The statements of the players themselves, never those stored in a file, as far as they hold for this run."""

@@ -5,6 +5,7 @@ It is bound to loopback unless a token is set, bounded in everything, and every 
 
 import asyncio
 import errno
+import os
 import secrets
 import shutil
 import signal
@@ -126,7 +127,10 @@ class Studio:
         given = record(Control, body, "request")
         name, action = given.name, given.action
         if action == "resume":
-            return {"name": self.sessions.resume(name, pace_of(given.pace), given.paused).name}
+            try:
+                return {"name": self.sessions.resume(name, pace_of(given.pace), given.paused).name}
+            except ResetFreeError as error:  # the page names runs, not where they are
+                raise RunError(str(error).replace(f"{self.folder.path}{os.sep}", "")) from error
         session = self.sessions.get(name)
         if session is None:
             raise RunError(f"The run '{name[:60]}' is not running in this studio.")

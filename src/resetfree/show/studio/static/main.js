@@ -17,7 +17,7 @@ async function runs() {
   $("folder").textContent = found.folder;
   const rows = found.runs.map((run) => {
     const first = run.lanes[0], wrong = run.lanes.find((lane) => lane.error)?.error;
-    const cells = wrong ? [tag("td", { colspan: 4 }, wrong)] : [tag("td", {}, first.problem), tag("td", {}, run.lanes.map((lane) => `${lane.primal} / ${lane.dual}`).join(" · ")), tag("td", { class: "n" }, first.episodes.toLocaleString("en")), tag("td", { class: "n" }, String(first.seed))];
+    const cells = wrong ? [tag("td", { colspan: 4 }, wrong)] : [tag("td", {}, first.problem), tag("td", {}, run.lanes.map((lane) => `${lane.primal} / ${lane.dual}`).join(" · ")), tag("td", { class: "n", "data-head": "episodes planned" }, first.episodes.toLocaleString("en")), tag("td", { class: "n", "data-head": "seed" }, String(first.seed))];
     return tag("tr", {}, tag("td", {}, wrong ? run.name : tag("a", { href: `#run=${encodeURIComponent(run.name)}` }, run.name), run.here ? tag("span", { class: "badge running" }, "running") : ""), ...cells, tag("td", { class: "n" }, `${(run.bytes / 1e6).toFixed(2)} MB`), tag("td", {}, new Date(run.changed * 1000).toLocaleString()));
   });
   $("run-list").replaceChildren(...(rows.length ? rows : [tag("tr", {}, tag("td", { colspan: 7 }, "No run yet."))]));

@@ -38,6 +38,7 @@ export class Stage {
   constructor(name, trouble) {
     this.name = name, this.trouble = trouble, this.scene = null, this.frame = null, this.curves = [], this.requested = "", this.lanes = [];
     this.past = new Past(this);
+    $("stage").classList.add("empty"); // until it is known what there is to show
     this.end = watch(name, (kind, data) => this.receive(kind, data));
     this.timer = setInterval(() => this.certify(), 4000);
     this.rising = sessionStorage.getItem("started") === name;
@@ -64,15 +65,18 @@ export class Stage {
   receive(kind, data) {
     if (kind === "trouble") {
       if (!this.frame) document.querySelector(".transport").hidden = true; // there is nothing that they could act on
+      this.lost = true;
       return this.trouble(data.error);
     }
     document.querySelector(".transport").hidden = false;
-    this.trouble("");
+    if (this.lost) this.trouble("");
+    this.lost = false; // why a button did nothing stays until the next one does something
     if (kind === "scene") this.build(data);
     if (kind === "frame") this.show(data);
   }
   build(scene) {
     this.scene = scene, this.requested = "", this.curves = [], this.frame = null;
+    $("stage").classList.remove("empty");
     this.past = new Past(this);
     const spec = scene.lanes[0].spec;
     const problem = spec.problem.startsWith("drawn") ? "Your grid" : spec.problem.replace(/^gym:/, "");
@@ -117,14 +121,14 @@ export class Stage {
     for (const id of ["pause", "step", "stop"]) $(id).hidden = !active;
     document.querySelector(".speed").hidden = !active;
     for (const id of ["again", "edit"]) $(id).hidden = active || !frame.lanes.every((lane) => ["done", "stopped", "interrupted", "file", "failed"].includes(lane.state));
-    const { problem } = this.scene.lanes[0].spec;
-    if (!problem.startsWith("drawn")) $("edit").hidden = true;
-    if (problem.includes(":") && !(problem in MACHINES)) $("again").hidden = true; // an environment is played by the command line
+    const { spec, resumes, again } = this.scene.lanes[0];
+    if (!spec.problem.startsWith("drawn")) $("edit").hidden = true;
+    if (!again) $("again").hidden = true; // it is played by the command line
     this.result(frame, active);
     for (const id of ["get-report", "get-files"]) $(id).hidden = !frame.lanes.every((lane) => lane.k > 0);
     this.past.follow(frame);
     $("get-film").hidden = !(this.lanes.every((lane) => lane.map?.real) || (this.lanes.length === 1 && frame.lanes[0].pictures)) || !frame.lanes.every((lane) => lane.k > 0);
-    $("resume").hidden = active || !frame.lanes.some((lane) => ["stopped", "interrupted"].includes(lane.state));
+    $("resume").hidden = active || !resumes || !frame.lanes.some((lane) => ["stopped", "interrupted"].includes(lane.state));
     $("pause").textContent = frame.paused ? "Play" : "Pause";
     const speed = SPEEDS.indexOf(SPEEDS.find((x) => x && x >= frame.pace && frame.pace) ?? 0);
     if (document.activeElement !== $("speed")) $("speed").value = frame.pace ? speed : SPEEDS.length - 1;
@@ -192,9 +196,10 @@ export class Stage {
     this.charts.forEach(([svg, figure], j) => {
       const lines = this.curves.flatMap((c, i) => (c && c.k.length ? this.drawn[j][2](c, this.scene.lanes[i]).map(([x, y, kind]) => ({ x, y, kind: "ab"[i] + kind })) : []));
       const drawn = lines.filter((line) => !line.kind.endsWith(" thin")), flat = this.drawn[j][0] === MULTIPLIER && drawn.every((line) => line.y.every((y) => y === line.y[0]));
-      figure.hidden = flat || !drawn.some((line) => line.y.some((y) => y !== null)); // a panel without data says nothing, and a price that never changes is in its tile
+      figure.hidden = flat || !drawn.some((line) => line.y.filter((y) => y !== null).length > 1); // a panel without a line says nothing, and a price that never changes is in its tile
       if (!figure.hidden) chart(svg, lines, log);
     });
+    $("results").hidden = this.charts.every(([, figure]) => figure.hidden);
   }
   requests(lanes) {
     const requested = lanes.map((lane) => lane.request?.id || "").join();
