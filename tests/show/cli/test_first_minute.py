@@ -4,7 +4,7 @@ import io
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import click
@@ -13,11 +13,11 @@ from rich.console import Console
 from tests.show.cli.commands import run, run_json
 
 import resetfree as rf
-from resetfree.problems.contract import Intervention
+from resetfree.problems.contract import Intervention, Note
 from resetfree.show.cli import app, main
 from resetfree.show.cli.certify import verdict
 from resetfree.show.cli.common import Documented
-from resetfree.show.cli.run_summary import _expected, earned, headline, show_run, summary
+from resetfree.show.cli.run_summary import _expected, earned, headline, show_brief, show_run, summary
 
 
 def every(command: click.Command, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
@@ -131,6 +131,15 @@ def test_a_run_ends_with_a_sentence_a_table_one_dim_line_and_what_is_next(tmp_pa
     ]
     for line in lines[after + 1 :]:
         assert main([*shlex.split(line.split("  ")[1])[1:], "--help"]) == 0
+
+
+def test_a_line_that_does_not_fit_ends_with_dots() -> None:
+    made = rf.learn("grid-v0", episodes=20)
+    note = asdict(Note(3, "this is long " * 9))
+    show_brief(Console(file=(out := io.StringIO()), width=80), made, {**summary(made), "notes": [note]})
+    (line,) = (one for one in out.getvalue().splitlines() if one.startswith("note"))
+    assert len(line) == 80
+    assert line.endswith("…")
 
 
 def test_waiting_is_shown_only_where_an_operator_was_used() -> None:

@@ -102,13 +102,11 @@ def show(console: Console, run: Run, data: Mapping[str, Any]) -> None:
 def show_brief(console: Console, run: Run, data: Mapping[str, Any]) -> None:
     """Print what a run came to, a line each: reward, resets, their expectation, what is guaranteed, what is wrong."""
     _sentences(console, run)
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    table.add_column(style="bold", no_wrap=True, min_width=len("guarantee"))
-    table.add_column(no_wrap=True, overflow="ellipsis")
     for name, text in [("expected", _in_all(data)), ("guarantee", _guarantee(data)), *_attention(data)]:
         style = STUCK if name == "STUCK" else ""
-        table.add_row(Text(name, style=style), Text(text, style=style))
-    console.print(table)
+        line = Text.assemble((f"{name:<{len('guarantee')}}  ", style or "bold"), (" ".join(text.split()), style))
+        line.truncate(console.width, overflow="ellipsis")  # --verbose has the rest
+        console.print(line)
 
 
 def _sentences(console: Console, run: Run) -> None:
