@@ -2,6 +2,7 @@
 
 import csv
 import sys
+import types
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -266,6 +267,12 @@ def test_broken_files_and_missing_packages_are_said(tmp_path: Path, monkeypatch:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(rf.InvalidInput, match="needs PyArrow: install resetfree with the extra 'sweep'"):
         gather(path, kettle())
+    absent = types.SimpleNamespace(load_dataset=lambda name: Path("/nowhere./x..").read_text())
+    monkeypatch.setitem(sys.modules, "minari", absent)
+    with pytest.raises(
+        rf.InvalidInput, match=r"'a/b-v0' \(get it by 'minari download'\): FileNotFoundError: .*[^.]\.$"
+    ):
+        gather("minari:a/b-v0", kettle())
     monkeypatch.setitem(sys.modules, "minari", None)
     with pytest.raises(rf.InvalidInput, match="needs it: install resetfree with the extra 'minari'"):
         gather("minari:D4RL/pen/human-v2", kettle())

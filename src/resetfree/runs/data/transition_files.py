@@ -107,7 +107,8 @@ def _minari(columns: Columns, about: dict[str, Any], out: Path) -> None:
         except ImportError as error:  # what it needs to write
             raise InvalidInput(WITHOUT_MINARI) from error
         except ValueError as error:  # a dataset of this name exists, or the name is none for it
-            raise InvalidInput(f"Minari does not write the dataset '{out.stem}-v0': {one_line(error)}.") from error
+            why = one_line(error).rstrip(".")
+            raise InvalidInput(f"Minari does not write the dataset '{out.stem}-v0': {why}.") from error
 
 
 def _space(spaces: Any, column: NDArray[Any]) -> Any:
@@ -232,7 +233,10 @@ def minari_dataset(name: str) -> Any:
     except ImportError as error:
         raise InvalidInput(WITHOUT_MINARI) from error
     except Exception as error:  # it raises many kinds for a name that it does not know
-        raise InvalidInput(f"Minari does not load the dataset '{name}': {one_line(error)}.") from error
+        why = one_line(error).rstrip(".")
+        raise InvalidInput(
+            f"Minari does not load the dataset '{name}' (get it by 'minari download'): {why}."
+        ) from error
 
 
 def _checked(arrays: Columns) -> Columns:
