@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from tests.bank import edit, learn
+from tests.mutants.honest import without_oracle
 
 import resetfree as rf
 from resetfree.core.certificate import in_every_round, over_rounds
@@ -50,11 +51,6 @@ def changed(run: rf.Run, column: str, k: int, value: float) -> rf.Run:
     copy = run.columns[column].copy()
     copy[k - 1] = value
     return dataclasses.replace(run, columns={**run.columns, column: copy})
-
-
-def without_oracle(run: rf.Run) -> rf.Run:
-    blank = {name: np.full(len(run), np.nan) for name in ("v_r", "v_c")}
-    return dataclasses.replace(run, mdp=None, columns={**run.columns, **blank})
 
 
 @pytest.mark.parametrize("problem", ["grid-v0", "random-linear-v0"])
