@@ -146,7 +146,7 @@ def test_who_chooses_among_actions_cannot_play_a_box() -> None:
             f"The player '{primal}' must be given actions that are Choices. Got 'gym:Pendulum-v1', whose actions are "
             "1 number in [-2, 2], instead. Give actions=5 for a grid of 5 points per dimension, or the list of actions "
             "to choose from. Players that take them as they are: auto, goal-search, mbpo, model-search, neural-search, "
-            "ppo, sac, sac-lagrangian."
+            "ppo, sac, sac-lagrangian, staged-search."
         )
     with pytest.raises(rf.InvalidInput, match="cannot be counted"):
         _ = problem.n_actions
@@ -178,7 +178,7 @@ def machine(numbers: int, motors: int) -> Any:
 
 def test_auto_takes_networks_where_states_are_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(suitability, "find_spec", lambda name: name)
-    for numbers, expected in ((3, "model-search"), (8, "model-search"), (9, "neural-search"), (348, "neural-search")):
+    for numbers, expected in ((3, "model-search"), (8, "model-search"), (9, "staged-search"), (121, "neural-search")):
         found = choose(machine(numbers, 6), discover("primal"), bound_known=False)
         assert found.primal == expected, numbers
         assert "install" not in found.why
@@ -211,7 +211,7 @@ def test_a_run_keeps_the_player_that_was_chosen_before_networks_were_installed(
         rf.learn(pendulum(), **asked, progress=stop)
     monkeypatch.setattr(suitability, "find_spec", lambda name: name)
     assert rf.learn(pendulum(), **asked, resume=True).spec["primal"]["name"] == "model-search"
-    assert choose(pendulum(), discover("primal"), bound_known=False).primal == "neural-search"
+    assert choose(pendulum(), discover("primal"), bound_known=False).primal == "staged-search"
     kept = choose(rf.make("grid-v0").problem(), discover("primal"), bound_known=True, before="model-search")
     assert kept.primal == "rule-elimination"  # what does not suit is not kept
 

@@ -88,7 +88,7 @@ def test_a_player_that_predicts_nothing_says_so() -> None:
 def test_every_player_says_how_its_prediction_is_meant() -> None:
     said = {name: player.prediction for name, player in discover("primal").items()}
     assert set(said.values()) == set(MEANT)
-    assert {name for name, how in said.items() if how == "high"} == {"model-search", "sac-lagrangian"}
+    assert {name for name, how in said.items() if how == "high"} == {"model-search", "sac-lagrangian", "staged-search"}
     assert {name for name, how in said.items() if how == "expected"} == {
         "best-response",
         "goal-search",

@@ -9,7 +9,8 @@ from resetfree.problems.contract import Problem
 
 AHEAD = 200  # steps that are planned ahead where states are vectors: danger may come slowly
 SENSORS, JOINTS = 60, 17  # numbers in a state and in an action up to which a search in a fitted model was tried
-LONG_STATE = 8  # numbers in a state beyond which networks play where they are installed
+FITTED = 120  # numbers in a state up to which a plan in a fitted model takes seconds
+LONG_STATE = 8  # numbers in a state beyond which networks are tried, or play, where they are installed
 TOO_LONG = 2000  # and up to which: five networks for more take minutes a step
 LIFE = 100  # steps of a machine that are planned ahead
 CHARGE = 200.0  # for a reset of a machine: twice the most that these steps can earn

@@ -19,7 +19,7 @@ def test_players_that_can_play_are_offered_the_best_first() -> None:
     assert found["vectors"][0] == "model-search"
     assert found["continua"] == ["continuous-linear-v0"]
     assert {"algorithm1", "linear-ucb", "uniform"} <= set(found["finite"])
-    assert not {"ppo", "sac", "mbpo", "model-search", "neural-search"} & set(found["finite"])
+    assert not {"ppo", "sac", "mbpo", "model-search", "neural-search", "staged-search"} & set(found["finite"])
     assert not {"ppo", "rule-elimination", "algorithm1", "ucbvi"} & set(found["vectors"])
 
 

@@ -59,6 +59,7 @@ NOTHING = -1.0  # rate while no policy is proven
 AFRESH = 1.7  # first deviation of actions, before tanh, in a search from the middle of the box
 NEARBY = 0.2  # first deviation of weights in a search from the policy that is played
 AT_REST = 1e-9  # weights of the policy whose actions are the middle of the box: without any, a policy is random
+AT_EASE = 0.05  # of half the box: actions up to that are those of a machine at rest
 FEW = 12  # starts that CMA-ES compares policies on
 LONGER = 4  # times as many generations at most, where rollouts end early
 MANY = 500  # weights from which on CMA-ES learns a deviation of each and no correlations, which would take minutes
@@ -75,6 +76,11 @@ class Candidate(NamedTuple):
 
     theta: Floats  # [A, D + F + 1]
     units: Floats | None = None  # [F, D + 1] of its hidden layer; None: it is linear
+
+
+def at_rest(n_actions: int, size: int) -> Candidate:
+    """The policy whose actions are the middle of the box."""
+    return Candidate(np.full((n_actions, size + 1), AT_REST))
 
 
 class MachineSearch(NamedTuple):
@@ -108,15 +114,15 @@ class MachineSearch(NamedTuple):
         starts = self.model.scaling(self.starts)
         noise = np.random.default_rng(self.seed).normal(size=(self.planning, *starts.shape))
         n_actions, size = len(played.theta), starts.shape[1]
-        at_rest = Candidate(np.full((n_actions, size + 1), AT_REST))
-        origins, known = [(at_rest, AFRESH / np.sqrt(size + 1))], self.copied()
+        resting = at_rest(n_actions, size)
+        origins, known = [(resting, AFRESH / np.sqrt(size + 1))], self.copied()
         if np.abs(played.theta).max() < STEEPEST:
             if living and self._rollout(played, starts, noise).reset.mean() > TRUSTED:
                 return played
             known.insert(0, played)
         if known:
             origins.append((self._best_of(known, starts, noise), NEARBY))
-        found = [at_rest, *known]
+        found = [resting, *known]
         for i, (origin, deviation) in enumerate(origins):
             rounds = max(1, self.rounds // len(origins))
             found += self._evolved(origin, deviation, rounds, turn=i, starts=starts[:FEW], noise=noise[:, :FEW])
@@ -305,6 +311,17 @@ class MachineSearchState(SearchState[Searched]):
         """When it began to explore, and why."""
         return [] if self._follows else explored(self.rows, stated=self.never_resets, given=self.given)
 
+    def _resting(self, plan: MachineSearch, now: Exploring | None, n: int) -> Candidate | None:
+        """The policy that rests in the middle of the box, once, where nothing has ever been a reset.
+
+        A model that has not seen a machine at rest may promise more elsewhere, for ever.
+        """
+        if now is None or not now.trials or now.caution or not isinstance(self.policy, TanhPolicy):
+            return None
+        unit = self.policy.unit(self.rows.action[:n][self.rows.taken(n)])
+        rested = (np.abs(unit).max(axis=1) < AT_EASE).sum() >= TRIAL
+        return None if rested else at_rest(plan.model.n_actions, len(plan.model.low))
+
     def _sought(self, plan: MachineSearch, now: Exploring | None, n: int) -> Candidate | None:
         """A policy that seeks unseen states, in every other trial where nothing has ever been a reset."""
         if now is None or not now.seeks:
@@ -366,8 +383,10 @@ class MachineSearchState(SearchState[Searched]):
             model, now = self.model(n, settings), self.explores(n)
             plan = self._task(n, here, lam, settings, now)
             played = scaled_candidate(self.policy, model.scaling)
-            found = self._sought(plan, now, n) or plan.best(
-                played, living=n > self.given and not self.rows.terminated[n - 1], proven=self.has_proven
+            found = (
+                self._resting(plan, now, n)
+                or self._sought(plan, now, n)
+                or plan.best(played, living=n > self.given and not self.rows.terminated[n - 1], proven=self.has_proven)
             )
             self.found.clear()
             self.found[key] = self.policy if found is played else unscaled_policy(*found, model.scaling, self.policy)

@@ -34,7 +34,7 @@ from resetfree.players.neural.schedule import (
     smooth_noise,
 )
 from resetfree.players.neural.world_model import rescaled
-from resetfree.players.requirements import CHARGE, for_machines, for_networks, networks_installed
+from resetfree.players.requirements import CHARGE, FITTED, for_machines, for_networks, networks_installed
 from resetfree.problems.action_spaces import Box
 from resetfree.problems.contract import Episode, Problem, State
 from resetfree.problems.features.scaling import Scaling
@@ -57,6 +57,7 @@ class NetworkSearchState(NeuralState):
     rows: ReplayBuffer
     progress: LearningProgress
     trained: int = 0  # rows that the networks have learned from
+    late: int = field(default=0, metadata={"later": True})  # rows that there were when they began, from other learners
     # [m, 2] round and index in WORDS of each decision
     decisions: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 2), np.int64), metadata={"grows": (0,)})
     stored: ScaledRows = field(default_factory=ScaledRows, metadata={"saved": False})
@@ -204,7 +205,7 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
         """Keep the episode, and learn from all of them."""
         state.rows.add(round.episode)
         if state.rows.n >= self.schedule.begin:
-            self._learn(state, round.k, min(round.lam, MOST_PRICE))
+            self.learn_all(state, round.k, min(round.lam, MOST_PRICE))
         return state
 
     def absorb(self, state: NetworkSearchState, episode: Episode) -> NetworkSearchState:
@@ -212,8 +213,8 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
         state.rows.add(episode)
         return state
 
-    def _learn(self, state: NetworkSearchState, k: int, lam: float) -> None:
-        """Train the ensemble on the rows so far, and the actor and its critics in it."""
+    def learn_all(self, state: NetworkSearchState, k: int, lam: float) -> None:
+        """Train the ensemble on the rows so far, and the actor and its critics in it.  k: the round."""
         rows, n, tree, before, was = state.rows, state.rows.n, state.tree, state.trained, state.progress
         refit = is_refit(before, n)
         scales = bounded(rows, n, found_scales(rows, n, tree["scales"]) if refit else tree["scales"])
@@ -227,7 +228,9 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
             state.decide(k, BOLDER)
         state.stored.add(rows, n, scales, state.box)
         part = self._part(state)
-        counts = [gradient_steps(rate * part, before, n) for rate in (self.model_steps, self.gradient_steps)]
+        counts = [
+            gradient_steps(rate * part, before, n, state.late) for rate in (self.model_steps, self.gradient_steps)
+        ]
         aim, stored, seed = aimed(now, rows, lam, self.schedule), state.stored, state.word(LEARNING)
         rounds = 1 if before else ROUNDS
         for i in range(rounds):
@@ -264,7 +267,7 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
             f"plan, freely while nothing is reset, then with a reset charged {CHARGE:g}; model-search is the careful "
         )
         why += "choice, which falls less often and earns less"
-        return replace(offer, why=why, settings={})
+        return replace(offer, rank=2.5 if len(problem.low) > FITTED else 1.5, why=why, settings={})
 
     @classmethod
     def partner(cls) -> Partner:

@@ -22,7 +22,7 @@ LEAST_UNIT = 1e-6
 TIMID, BOLD = 1.0, 4.0  # least and largest boldness
 GROWTH, WIDEST = 100, 6.0  # steps in which the first actions grow, and by which factor
 FIRST, ROUNDS = 400, 4  # rows that the first ones count for in each round of the first learning
-OFTEN, EARLY = 4, 2000  # how often to learn, up to which row
+OFTEN, EARLY = 4, 2000  # how often to learn, up to which row since learning began
 SMOOTH = 0.7  # correlation of successive noise
 ROLLOUT_NOISE = 0.1  # of actions in rollouts
 
@@ -106,12 +106,14 @@ def aimed(now: LearningProgress, rows: ReplayBuffer, lam: float, schedule: Sched
     return Objective(**{name: np.float32(value) for name, value in numbers.items()})
 
 
-def gradient_steps(rate: float, before: int, n: int) -> int:
+def gradient_steps(rate: float, before: int, n: int, late: int = 0) -> int:
     """Gradient steps when rows have grown from `before` to n: `rate` for each, and more at first.
+
+    late: rows that there were when learning began.
 
     The first time (`before` is 0), they are those of one of ROUNDS rounds.
     """
-    steps = FIRST if not before else (n - before) * (OFTEN if n <= EARLY else 1)
+    steps = FIRST if not before else (n - before) * (OFTEN if n - late <= EARLY else 1)
     return max(1, round(rate * steps))
 
 
