@@ -16,9 +16,9 @@ from resetfree.players.model_based.machine_model import (
     learned_caution,
     rollout,
 )
-from resetfree.players.model_based.machine_search import Candidate, MachineSearch
+from resetfree.players.model_based.machine_search import MachineSearch
 from resetfree.players.model_based.reset_classifier import ResetClassifier, fit_classifier, walls
-from resetfree.players.model_based.search_state import SAVABLE, rollout_starts
+from resetfree.players.model_based.search_state import SAVABLE, Candidate, rollout_starts
 from resetfree.players.model_based.smooth_regression import Draws, draw_functions
 
 Floats = NDArray[np.float64]

@@ -21,15 +21,9 @@ from resetfree.players.model_based.machine_model import (
     rollout,
     value_and_gradient,
 )
-from resetfree.players.model_based.machine_search import (
-    AT_REST,
-    LONGER,
-    Candidate,
-    MachineSearch,
-    unscaled_policy,
-)
+from resetfree.players.model_based.machine_search import LONGER, MachineSearch
 from resetfree.players.model_based.reset_classifier import ResetClassifier
-from resetfree.players.model_based.search_state import late_counts
+from resetfree.players.model_based.search_state import AT_REST, Candidate, late_counts, unscaled_policy
 from resetfree.players.model_based.smooth_regression import Draws
 from resetfree.problems.features.scaling import Scaling
 from resetfree.problems.formula import TanhPolicy, no_policy

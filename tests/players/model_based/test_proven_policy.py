@@ -18,10 +18,10 @@ from resetfree.players.model_based.machine_search import (
     LONG,
     LOSS,
     NOTHING,
-    Candidate,
     MachineSearchState,
 )
 from resetfree.players.model_based.model_search import ModelSearch
+from resetfree.players.model_based.search_state import Candidate
 from resetfree.players.testing.trial_problems import snapshot
 from resetfree.problems.formula import TanhPolicy
 

@@ -12,7 +12,14 @@ from resetfree.players.neural import staged_search
 from resetfree.players.neural.staged_search import BEGAN, FELL, KEPT, POORER, StagedSearch, StagedState
 from resetfree.problems.contract import Episode
 
-SMALL: dict[str, Any] = {"planning": 10, "population": 8, "hidden": 16, "actor_hidden": 8, "n_rollouts": 4, "samples": 8}
+SMALL: dict[str, Any] = {
+    "planning": 10,
+    "population": 8,
+    "hidden": 16,
+    "actor_hidden": 8,
+    "n_rollouts": 4,
+    "samples": 8,
+}
 
 
 def episode(reward: float, *, reset: bool = False, steps: int = 10, away: float = 0.0) -> Episode:

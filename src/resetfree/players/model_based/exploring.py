@@ -60,6 +60,7 @@ def expected_prize(z: Floats, won: Bools, height: float) -> Prize | None:
 
 
 BLOCK = 250  # steps whose mean reward is compared
+BLOCKS = 4  # latest of them, the best of which counts: a trial that earns less makes what was found no poorer
 RISEN = 0.05  # of the range of rewards seen, or of SPREAD if that is more: a rise that counts
 WITHIN = 0.1  # of that range: a reward that near to the best steps leaves nothing to look for
 SPREAD = 0.1  # of rewards, a part of which a rise is at least
@@ -100,6 +101,18 @@ def stalled(reward: Floats) -> tuple[int, int]:
     return now, max(now, longest * BLOCK)
 
 
+def _block_means(reward: Floats) -> Floats:
+    """[n] of the blocks that end with the last step."""
+    n = len(reward) // BLOCK
+    return np.asarray(reward[len(reward) - n * BLOCK :].reshape(n, BLOCK).mean(axis=1))
+
+
+def _has_lost(reward: Floats) -> bool:
+    """Whether no block of late earned half as much above the poorest as the best one did."""
+    means = _block_means(reward)
+    return bool(means[-BLOCKS:].max() < 0.5 * (means.max() + means.min()))
+
+
 def exploring(rows: ReplayBuffer, n: int, *, stated: bool = False, given: int = 0) -> Exploring | None:
     """How to explore with the first n rows; None: not at all.
 
@@ -114,7 +127,7 @@ def exploring(rows: ReplayBuffer, n: int, *, stated: bool = False, given: int = 
         return None
     low, high = np.quantile(reward, (0.0, 0.99))
     bar = high - WITHIN * (high - low) if high > low else 1.0 - WITHIN
-    content = reward[-BLOCK:].mean() >= bar  # as much as the best steps that were seen, or as can be
+    content = _block_means(reward)[-BLOCKS:].max() >= bar  # as much as the best steps that were seen, or as can be
     since, longest = stalled(own)
     if len(fell) or len(own) < len(reward):
         since = min(since, n - int(fell[-1]) - 1) if len(fell) else since
@@ -125,7 +138,7 @@ def exploring(rows: ReplayBuffer, n: int, *, stated: bool = False, given: int = 
         since = len(reward) - 1 - int(np.flatnonzero(won)[-1])  # won lately: there is nothing to seek
         stated, longest = since >= BLOCK, 0
     in_turn = (n // TRIAL) % 2 == 1 or not np.ptp(reward)  # where all rewards are the same, there is nothing else to do
-    tries = since < LASTING and not (content and high - low > WIDE)
+    tries = (since < LASTING or _has_lost(own)) and not (content and high - low > WIDE)
     found = Exploring(since, caution=0.0, seeks=in_turn and tries, trials=tries or since < FREE, bold=tries)
     return found if stated or longest >= FREE else None
 

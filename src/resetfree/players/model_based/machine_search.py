@@ -3,7 +3,7 @@
 Legend: see `machine_model`.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -29,11 +29,15 @@ from resetfree.players.model_based.machine_model import (
     value_and_gradient,
 )
 from resetfree.players.model_based.search_state import (
+    Candidate,
     SearchSettings,
     SearchState,
+    at_rest,
     began_and_savable,
     late_counts,
     rollout_starts,
+    scaled_candidate,
+    unscaled_policy,
 )
 from resetfree.players.model_based.value_iteration import (
     NEARLY,
@@ -44,7 +48,6 @@ from resetfree.players.model_based.value_iteration import (
     planned,
 )
 from resetfree.problems.contract import State
-from resetfree.problems.features.scaling import Scaling
 from resetfree.problems.formula import TanhChoice, TanhPolicy
 
 Searched: TypeAlias = TanhPolicy | TanhChoice
@@ -58,7 +61,6 @@ ERRORS = 2.0  # and standard errors of what it earned: set points are not all eq
 NOTHING = -1.0  # rate while no policy is proven
 AFRESH = 1.7  # first deviation of actions, before tanh, in a search from the middle of the box
 NEARBY = 0.2  # first deviation of weights in a search from the policy that is played
-AT_REST = 1e-9  # weights of the policy whose actions are the middle of the box: without any, a policy is random
 AT_EASE = 0.05  # of half the box: actions up to that are those of a machine at rest
 FEW = 12  # starts that CMA-ES compares policies on
 LONGER = 4  # times as many generations at most, where rollouts end early
@@ -69,18 +71,6 @@ COPIED, FLAT = 1500, 1e-4  # rows whose behaviour is copied, the latest and any;
 CAUGHT = 0.1  # part of the caution that is left where a controller acts outside of what was safe
 SEEKING = 0.5  # reward of a step to where nothing was seen, in a search for unseen states, on the scale of rewards seen
 TRUSTED = 0.3  # predicted resets of a policy that has not fallen, up to which the model is trusted
-
-
-class Candidate(NamedTuple):
-    """The weights of a policy on the scale of z."""
-
-    theta: Floats  # [A, D + F + 1]
-    units: Floats | None = None  # [F, D + 1] of its hidden layer; None: it is linear
-
-
-def at_rest(n_actions: int, size: int) -> Candidate:
-    """The policy whose actions are the middle of the box."""
-    return Candidate(np.full((n_actions, size + 1), AT_REST))
 
 
 class MachineSearch(NamedTuple):
@@ -327,7 +317,7 @@ class MachineSearchState(SearchState[Searched]):
         if now is None or not now.seeks:
             return None
         earned = self.rows.reward[:n][self.rows.taken(n)]
-        found = plan.valued(plan.model.scaling(plan.starts[:FEW]), SEEKING * (float(np.ptp(earned)) or 1.0))
+        found = plan.valued(plan.model.scaling(plan.starts[:FEW]), SEEKING * max(float(np.ptp(earned)), 1.0))
         return found[0] if found else None
 
     def model(self, n: int, settings: SearchSettings) -> MachineModel:
@@ -430,35 +420,3 @@ class MachineSearchState(SearchState[Searched]):
         theta, units = scaled_candidate(policy, model.scaling)
         forecast = rollout(model, theta[None], start, np.zeros((self.horizon, *start.shape)), RolloutRules(units))
         return float(forecast.reward.mean()), float(forecast.reset.mean())
-
-
-def unscaled_policy(theta: Floats, units: Floats | None, scaling: Scaling, like: Searched) -> Searched:
-    """The policy of theta [A, D + F + 1] and hidden units [F, D + 1] for states that are not scaled."""
-    size = len(scaling.scale)
-    weight, inner = theta[:, :size] / scaling.scale, np.zeros((0, size + 1)) if units is None else units
-    hidden = inner[:, :-1] / scaling.scale
-    return replace(
-        like,
-        weight=weight,
-        bias=theta[:, -1] - weight @ scaling.centre,
-        hidden=hidden,
-        shift=inner[:, -1] - hidden @ scaling.centre,
-        top=theta[:, size:-1].copy(),
-    )
-
-
-def scaled_policy(policy: Searched, scaling: Scaling) -> Floats:
-    """Theta [A, D + F + 1] of a policy for states that are scaled."""
-    with np.errstate(over="ignore", invalid="ignore"):  # weights without measure are not searched around
-        bias = policy.bias + policy.weight @ scaling.centre
-        return np.concatenate([policy.weight * scaling.scale, policy.top, bias[:, None]], axis=1)
-
-
-def scaled_candidate(policy: Searched, scaling: Scaling) -> Candidate:
-    """A policy for states that are scaled."""
-    if not len(policy.hidden):
-        return Candidate(scaled_policy(policy, scaling))
-    shift = policy.shift + policy.hidden @ scaling.centre
-    return Candidate(
-        scaled_policy(policy, scaling), np.concatenate([policy.hidden * scaling.scale, shift[:, None]], axis=1)
-    )

@@ -1,11 +1,11 @@
-"""The state of a policy search in a fitted model, for all kinds of actions.
+"""The state of a policy search in a fitted model, for all kinds of actions, and its policies on the scale of the model.
 
-Legend: n rows, the first of the replay buffer; lam the price of a reset.
+Legend: n rows, the first of the replay buffer; lam the price of a reset; z = (s - centre) / scale [D]; F hidden units.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
-from typing import Annotated, Generic, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +17,16 @@ from resetfree.game.capabilities import Decision
 from resetfree.game.replay_buffer import ReplayBuffer
 from resetfree.players.model_based.reset_classifier import across_two, boundary
 from resetfree.problems.contract import Policy, State
+from resetfree.problems.features.scaling import Scaling
+from resetfree.problems.formula import TanhChoice, TanhPolicy
 from resetfree.problems.limits import ActionLimits, Limits
 
 BEGAN = 4  # latest starts after a reset from which rollouts start
 LATE = 3.0  # how much more the last quarter of a rollout counts
 SAVABLE = 20  # steps before a reset from which no policy may recover: no rollout starts there
+AT_REST = 1e-9  # weights of the policy whose actions are the middle of the box: without any, a policy is random
 Searched = TypeVar("Searched", bound=Policy)
+Tanh = TypeVar("Tanh", bound=TanhPolicy | TanhChoice)
 
 
 @dataclass(frozen=True)
@@ -174,3 +178,41 @@ def late_counts(planning: int) -> Floats:
     counts = np.ones(planning)
     counts[planning - planning // 4 :] = LATE
     return np.asarray(counts * (planning / counts.sum()))
+
+
+class Candidate(NamedTuple):
+    """The weights of a policy on the scale of z."""
+
+    theta: Floats  # [A, D + F + 1]
+    units: Floats | None = None  # [F, D + 1] of its hidden layer; None: it is linear
+
+
+def at_rest(n_actions: int, size: int) -> Candidate:
+    """The policy whose actions are the middle of the box."""
+    return Candidate(np.full((n_actions, size + 1), AT_REST))
+
+
+def scaled_candidate(policy: TanhPolicy | TanhChoice, scaling: Scaling) -> Candidate:
+    """A policy for states that are scaled."""
+    with np.errstate(over="ignore", invalid="ignore"):  # weights without measure are not searched around
+        bias = policy.bias + policy.weight @ scaling.centre
+        theta = np.concatenate([policy.weight * scaling.scale, policy.top, bias[:, None]], axis=1)
+    if not len(policy.hidden):
+        return Candidate(theta)
+    shift = policy.shift + policy.hidden @ scaling.centre
+    return Candidate(theta, np.concatenate([policy.hidden * scaling.scale, shift[:, None]], axis=1))
+
+
+def unscaled_policy(theta: Floats, units: Floats | None, scaling: Scaling, like: Tanh) -> Tanh:
+    """The policy of theta [A, D + F + 1] and hidden units [F, D + 1] for states that are not scaled."""
+    size = len(scaling.scale)
+    weight, inner = theta[:, :size] / scaling.scale, np.zeros((0, size + 1)) if units is None else units
+    hidden = inner[:, :-1] / scaling.scale
+    return replace(
+        like,
+        weight=weight,
+        bias=theta[:, -1] - weight @ scaling.centre,
+        hidden=hidden,
+        shift=inner[:, -1] - hidden @ scaling.centre,
+        top=theta[:, size:-1].copy(),
+    )

@@ -16,9 +16,9 @@ from resetfree.core.state import require, within
 from resetfree.game.capabilities import Decision, Partner, Suited
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
 from resetfree.game.replay_buffer import ReplayBuffer
+from resetfree.players.model_based import ModelSearch
 from resetfree.players.model_based.exploring import stalled
 from resetfree.players.model_based.machine_search import MachineSearchState
-from resetfree.players.model_based.model_search import ModelSearch
 from resetfree.players.neural.actor_critic import SkipPolicy
 from resetfree.players.neural.networks import MOST_PRICE, narrow
 from resetfree.players.neural.neural_search import NetworkSearchState, NeuralSearch
@@ -30,7 +30,7 @@ from resetfree.problems.formula import TanhPolicy
 
 LATELY = 1000  # steps whose mean reward is compared
 FLAT = 1000  # steps without a rise of the reward before networks are tried
-JUDGED = 500  # steps of a trial before it may end early
+JUDGED = 500  # steps of a trial before it may end early for its reward
 RANGE, LEAST_UNIT = (0.05, 0.95), 1e-6  # quantiles of rewards before a trial, whose distance is their range
 POOR = 0.2  # of that range: a trial that earns less by so much ends early
 GAIN = 0.05  # of that range: what networks must earn more, in the end
@@ -82,9 +82,10 @@ class StagedSearch(PrimalPlayer[StagedState]):
 
     A Gaussian process predicts smooth machines from a few hundred steps, and its search is quick; contacts need
     networks, which must see thousands. So the search in the fitted model acts first. Where the reward has not risen
-    for 1,000 steps, and better steps were seen, `neural-search` acts for a trial: it has learned from all steps, and
-    begins with the policy that was found. It goes on as long as it earns more than was earned before. A trial ends
-    early if it earns much less, or is reset often without earning more; the next comes after four times as many steps.
+    for 1,000 steps, `neural-search` acts for a trial, unless nothing falls and as much is earned as in the best step
+    that was seen. It has learned from all steps, and begins with the policy that was found. It goes on as long as it
+    earns more than was earned before. A trial ends early if it earns much less, or is reset often without earning
+    more; the next comes after four times as many steps.
 
     Nothing is proved; the numbers were found by trying (docs/machines.md).
 
@@ -185,13 +186,14 @@ class StagedSearch(PrimalPlayer[StagedState]):
         return state
 
     def _is_due(self, state: StagedState) -> bool:
-        """Whether the reward has not risen for long, and better steps were seen than those of late."""
+        """Whether the reward has not risen for long, and more may be earned: what never falls has seen better steps."""
         rows, n = state.rows, state.rows.n
         if n < state.after:
             return False
         earned = rows.reward[:n][rows.taken(n)]
         best = float(earned.max(initial=0.0))
-        content = earned[-LATELY:].mean() >= best - NEAR * (best - float(earned.min(initial=best)))
+        fell = bool(rows.terminated[:n].any())  # who is careful sees no better steps
+        content = not fell and earned[-LATELY:].mean() >= best - NEAR * (best - float(earned.min(initial=best)))
         return not content and stalled(earned)[0] >= FLAT
 
     def _try(self, state: StagedState, round: Round) -> None:
@@ -213,10 +215,10 @@ class StagedSearch(PrimalPlayer[StagedState]):
         falls = int(rows.terminated[max(state.began, n - self.trial) : n].sum())
         more = lately > state.rate + GAIN * span
         is_over = played >= self.trial
-        if played < JUDGED:
-            return
         if falls > FALLS and not more:
             self._give_back(state, k, FELL)
+        elif played < JUDGED:
+            return
         elif lately < state.rate - POOR * span or (is_over and not more):
             self._give_back(state, k, POORER)
         elif is_over and not state.kept:
