@@ -1,10 +1,25 @@
 """When a search explores, and what it says about it."""
 
 import numpy as np
+from tests.players.neural.small_networks import Target
 
+import resetfree as rf
 from resetfree.core.arrays import Floats
 from resetfree.game.replay_buffer import ReplayBuffer
-from resetfree.players.model_based.exploring import BRAVE, FREE, PATIENCE, TRIAL, explored, exploring, trial_is_over
+from resetfree.players.model_based import ModelSearch
+from resetfree.players.model_based.exploring import (
+    BLOCK,
+    BLOCKS,
+    BRAVE,
+    FREE,
+    LASTING,
+    PATIENCE,
+    TRIAL,
+    explored,
+    exploring,
+    trial_is_over,
+)
+from resetfree.players.model_based.machine_search import AT_EASE
 
 
 def rows(reward: Floats, fell: tuple[int, ...] = (), length: int = 100) -> ReplayBuffer:
@@ -85,3 +100,42 @@ def test_it_is_recorded_with_the_round_in_words() -> None:
     what = "exploring, as no state was ever a reset: reward has not risen for 550 steps"
     assert [(one.k, one.what) for one in said] == [(8, what)]
     assert explored(rows(np.linspace(0.0, 1.0, 1000)), stated=False) == []
+
+
+def test_a_poor_trial_makes_what_was_found_no_poorer() -> None:
+    """A machine that earns as much as in its best steps looks no further, though a block in which it tried was poor."""
+    reward = np.append(np.linspace(0.0, 0.97, 100), np.full(1900, 0.97))
+    reward[-BLOCK:] = 0.1
+    kept = rows(reward)
+    found = exploring(kept, kept.n)
+    assert found is not None
+    assert not found.bold
+    reward[-BLOCKS * BLOCK :] = 0.1  # it was long ago
+    kept = rows(reward)
+    found = exploring(kept, kept.n)
+    assert found is not None
+    assert found.bold
+
+
+def test_it_goes_on_exploring_after_what_it_has_lost() -> None:
+    reward = np.full(LASTING + 3000, 0.2)
+    reward[1000:1250] = 0.4
+    reward[::7] += 0.01  # no rare prize
+    lost, never = rows(reward), rows(np.where(reward > 0.3, 0.2, reward))
+    assert [one is not None and one.bold for one in (exploring(lost, lost.n), exploring(never, never.n))] == [
+        True,
+        False,
+    ]
+
+
+def test_a_machine_where_nothing_is_a_reset_is_tried_at_rest_once() -> None:
+    settings = ModelSearch(planning=5, population=4, rounds=1, starts=2)
+    state = settings.init(Target(), 10, 0)
+    found = []
+    for away in (0.3, 0.0):  # from the middle of the box, at 0.5
+        actions = 0.5 + away * np.tile([1.0, -1.0], TRIAL)
+        states = np.random.default_rng(1).normal(size=(len(actions) + 1, 2))
+        state.rows.add(rf.Episode(states, actions[:, None], np.full(len(actions), 0.2), False, states[-1]))
+        policy = state.search(state.rows.n, np.zeros(2), 200.0, settings)
+        found.append(max(abs(policy.weight).max(), abs(policy.bias).max(), *abs(policy.hidden).ravel()) < AT_EASE)
+    assert found == [True, False]

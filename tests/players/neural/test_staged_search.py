@@ -10,7 +10,6 @@ from tests.players.neural.small_networks import Target
 import resetfree as rf
 from resetfree.players.neural import staged_search
 from resetfree.players.neural.staged_search import BEGAN, FELL, KEPT, POORER, StagedSearch, StagedState
-from resetfree.problems.contract import Episode
 
 SMALL: dict[str, Any] = {
     "planning": 10,
@@ -22,10 +21,10 @@ SMALL: dict[str, Any] = {
 }
 
 
-def episode(reward: float, *, reset: bool = False, steps: int = 10, away: float = 0.0) -> Episode:
+def episode(reward: float, *, reset: bool = False, steps: int = 10, away: float = 0.0) -> rf.Episode:
     states = np.linspace(-0.5, 0.5, 2 * (steps + 1)).reshape(-1, 2) + away
     rewards = np.full(steps, reward)
-    return Episode(states, np.full((steps, 1), 0.5), rewards, reset, states[-1])
+    return rf.Episode(states, np.full((steps, 1), 0.5), rewards, reset, states[-1])
 
 
 def state_of(rewards: list[float], **others: Any) -> tuple[StagedSearch, StagedState]:
@@ -78,7 +77,7 @@ def test_a_trial_ends_as_it_should(earned: float, falls: int, steps: int, found:
 
 
 def play(monkeypatch: pytest.MonkeyPatch, **asked: Any) -> rf.Run:
-    for name, value in (("FLAT", 0), ("JUDGED", 20), ("LATELY", 50), ("NEAR", -1.0)):
+    for name, value in (("FLAT", 0), ("COMPARED", 20), ("LATELY", 50), ("NEAR", -1.0)):
         monkeypatch.setattr(staged_search, name, value)
     return rf.learn(Target(), StagedSearch(**SMALL, first=60, trial=40), seed=1, **asked)
 

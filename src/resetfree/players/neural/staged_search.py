@@ -30,7 +30,7 @@ from resetfree.problems.formula import TanhPolicy
 
 LATELY = 1000  # steps whose mean reward is compared
 FLAT = 1000  # steps without a rise of the reward before networks are tried
-JUDGED = 500  # steps of a trial before it may end early for its reward
+COMPARED = 500  # steps of a trial before it may end early for its reward
 RANGE, LEAST_UNIT = (0.05, 0.95), 1e-6  # quantiles of rewards before a trial, whose distance is their range
 POOR = 0.2  # of that range: a trial that earns less by so much ends early
 GAIN = 0.05  # of that range: what networks must earn more, in the end
@@ -217,7 +217,7 @@ class StagedSearch(PrimalPlayer[StagedState]):
         is_over = played >= self.trial
         if falls > FALLS and not more:
             self._give_back(state, k, FELL)
-        elif played < JUDGED:
+        elif played < COMPARED:
             return
         elif lately < state.rate - POOR * span or (is_over and not more):
             self._give_back(state, k, POORER)
