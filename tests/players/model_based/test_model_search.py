@@ -152,3 +152,8 @@ def test_what_is_set_or_given_is_kept() -> None:
     assert (spec["dual"]["name"], spec["dual"]["settings"]["C"]) == ("constant-penalty", 200.0)
     spec = rf.learn(problem, "model-search", "counting", episodes=2, seed=1).spec
     assert (spec["dual"]["name"], spec["primal"]["settings"]["planning"]) == ("counting", 100)
+
+
+def test_rollouts_that_no_memory_holds_are_refused() -> None:
+    with pytest.raises(rf.InvalidInput, match=r"GB of model rollouts for this problem.*give less for 'planning'"):
+        rf.learn("gym:CartPole-v1", ModelSearch(planning=2**32), episodes=1)

@@ -20,7 +20,7 @@ from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, State
 from resetfree.game.replay_buffer import check_pooling, empty_buffer
 from resetfree.players import check_room
 from resetfree.players.model_based.machine_search import GENTLE, NOTHING, MachineSearchState
-from resetfree.players.model_based.search_state import SearchSettings, SearchState
+from resetfree.players.model_based.search_state import BEGAN, SearchSettings, SearchState
 from resetfree.players.model_based.smooth_regression import CENTRES
 from resetfree.players.requirements import CHARGE, SENSORS, for_machines
 from resetfree.problems.action_spaces import Box, Choices
@@ -127,6 +127,8 @@ class ModelSearch(SearchSettings, PrimalPlayer[SearchState[Any]]):
         inputs = 1 + length + CENTRES + len(none[0].weight)
         size = 8 * inputs * (inputs + self.draws * (length + 1))
         check_room(problem, self.name, size, "a fitted model", "learn from fewer numbers, observe=f")
+        size = 8 * inputs * (self.starts + BEGAN) * (self.planning + self.population)
+        check_room(problem, self.name, size, "model rollouts", "give less for 'planning', 'starts' or 'population'")
         world: dict[str, Any] = {"horizon": problem.horizon, "seed": seed, "low": problem.low, "high": problem.high}
         world |= {"never_resets": problem.never_resets, "names": tuple(getattr(problem, "names", None) or ())}
         world |= {"limits": problem.limits, "action_limits": problem.action_limits, "shown": np.zeros((0, 2), np.int64)}
