@@ -42,6 +42,7 @@ def state_of(rewards: list[float], **others: Any) -> tuple[StagedSearch, StagedS
     [
         ([0.0, 1.0] + [0.5] * 150, True),  # flat, and better steps were seen
         ([0.0, 0.5] + [0.5] * 150, False),  # as much as the best step earned
+        ([0.0, 1.0] + [0.95] * 120 + [0.2] * 30, False),  # nearly as much, before what was tried last
         ([0.0, 1.0] + [0.3] * 60 + [0.6] * 60, False),  # it rose lately
         ([0.0, 1.0] + [0.5] * 80, False),  # not for long
     ],
@@ -61,6 +62,7 @@ def test_networks_are_tried_where_the_reward_is_flat_and_more_was_seen(rewards: 
         (0.1, 0, 400, None),  # too early to tell
         (0.5, 7, 800, FELL),
         (0.7, 7, 800, None),  # it falls, but earns more
+        (0.7, 30, 800, FELL),  # not so much more
     ],
 )
 def test_a_trial_ends_as_it_should(earned: float, falls: int, steps: int, found: int | None) -> None:

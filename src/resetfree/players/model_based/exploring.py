@@ -101,7 +101,7 @@ def stalled(reward: Floats) -> tuple[int, int]:
     return now, max(now, longest * BLOCK)
 
 
-def _block_means(reward: Floats) -> Floats:
+def block_means(reward: Floats) -> Floats:
     """[n] of the blocks that end with the last step."""
     n = len(reward) // BLOCK
     return np.asarray(reward[len(reward) - n * BLOCK :].reshape(n, BLOCK).mean(axis=1))
@@ -109,7 +109,7 @@ def _block_means(reward: Floats) -> Floats:
 
 def _has_lost(reward: Floats) -> bool:
     """Whether no block of late earned half as much above the poorest as the best one did."""
-    means = _block_means(reward)
+    means = block_means(reward)
     return bool(means[-BLOCKS:].max() < 0.5 * (means.max() + means.min()))
 
 
@@ -127,7 +127,7 @@ def exploring(rows: ReplayBuffer, n: int, *, stated: bool = False, given: int = 
         return None
     low, high = np.quantile(reward, (0.0, 0.99))
     bar = high - WITHIN * (high - low) if high > low else 1.0 - WITHIN
-    content = _block_means(reward)[-BLOCKS:].max() >= bar  # as much as the best steps that were seen, or as can be
+    content = block_means(reward)[-BLOCKS:].max() >= bar  # as much as the best steps that were seen, or as can be
     since, longest = stalled(own)
     if len(fell) or len(own) < len(reward):
         since = min(since, n - int(fell[-1]) - 1) if len(fell) else since

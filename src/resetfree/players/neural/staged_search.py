@@ -17,7 +17,7 @@ from resetfree.game.capabilities import Decision, Partner, Suited
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
 from resetfree.game.replay_buffer import ReplayBuffer
 from resetfree.players.model_based import ModelSearch
-from resetfree.players.model_based.exploring import stalled
+from resetfree.players.model_based.exploring import BLOCKS, block_means, stalled
 from resetfree.players.model_based.machine_search import MachineSearchState
 from resetfree.players.neural.actor_critic import SkipPolicy
 from resetfree.players.neural.networks import MOST_PRICE, narrow
@@ -33,9 +33,9 @@ FLAT = 1000  # steps without a rise of the reward before networks are tried
 COMPARED = 500  # steps of a trial before it may end early for its reward
 RANGE, LEAST_UNIT = (0.05, 0.95), 1e-6  # quantiles of rewards before a trial, whose distance is their range
 POOR = 0.2  # of that range: a trial that earns less by so much ends early
-GAIN = 0.05  # of that range: what networks must earn more, in the end
+GAIN, PRICE = 0.05, 0.01  # of that range: what networks must earn more, in the end, and for each reset of late
 NEAR = 0.1  # part of the range of all rewards: who earns so nearly what the best step earned has no use for networks
-FALLS = 6  # resets in a trial that earns no more, until it ends early
+FALLS = 6  # resets of late in a trial that earns no more, until it ends early
 LATER = 4  # factor of the steps after which networks are tried again
 STEEPEST = 1e3  # weights of a policy that networks do not begin with: its actions are the ends of the box
 BEGAN, KEPT, POORER, FELL = range(4)
@@ -103,7 +103,7 @@ class StagedSearch(PrimalPlayer[StagedState]):
     vectors_only: ClassVar[bool] = True
     action_spaces: ClassVar[tuple[type, ...]] = (Box,)
     prediction: ClassVar[Prediction] = "high"
-    first: PositiveInt = 2000
+    first: PositiveInt = 1000
     trial: PositiveInt = 3000
     planning: PositiveInt = LIFE
     population: Annotated[int, Range(4)] = 24
@@ -193,7 +193,8 @@ class StagedSearch(PrimalPlayer[StagedState]):
         earned = rows.reward[:n][rows.taken(n)]
         best = float(earned.max(initial=0.0))
         fell = bool(rows.terminated[:n].any())  # who is careful sees no better steps
-        content = not fell and earned[-LATELY:].mean() >= best - NEAR * (best - float(earned.min(initial=best)))
+        bar = best - NEAR * (best - float(earned.min(initial=best)))
+        content = not fell and block_means(earned)[-BLOCKS:].max(initial=-np.inf) >= bar
         return not content and stalled(earned)[0] >= FLAT
 
     def _try(self, state: StagedState, round: Round) -> None:
@@ -212,8 +213,8 @@ class StagedSearch(PrimalPlayer[StagedState]):
         low, high = np.quantile(rows.reward[: state.began][rows.taken(state.began)], RANGE)
         span = max(float(high - low), LEAST_UNIT)
         lately = rows.mean_reward(max(state.began, n - LATELY))
-        falls = int(rows.terminated[max(state.began, n - self.trial) : n].sum())
-        more = lately > state.rate + GAIN * span
+        falls = int(rows.terminated[max(state.began, n - LATELY) : n].sum())
+        more = lately > state.rate + (GAIN + PRICE * falls) * span
         is_over = played >= self.trial
         if falls > FALLS and not more:
             self._give_back(state, k, FELL)
