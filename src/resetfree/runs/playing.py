@@ -176,9 +176,9 @@ class _Playing:
         elif watch.is_flat and not watch.sentence:  # a run that was stuck has heard more than this
             note_flat(watch.flat, problem)
         game.stuck = watch.words
-        if problem.noted:
-            self._ledger.note(this.k, problem.noted, problem.saved())
-            problem.noted.clear()
+        if noted := list(problem.noted):  # a machine of a fleet may note more meanwhile
+            self._ledger.note(this.k, noted, problem.saved())
+            del problem.noted[: len(noted)]
 
     def _remembers(self, this: Round, first: list[RecordedRound]) -> bool:
         """Keep a round while the state of the problem may become a history; whether it shall."""

@@ -39,10 +39,13 @@ class CrewReply(NamedTuple):
 
 
 class Host:
-    """Some of the machines, each with a problem of its own."""
+    """Some of the machines, each with a problem of its own.
 
-    def __init__(self, problems: dict[int, Problem]) -> None:
-        self._problems = problems
+    of_run: the problem of the run, if one of them is that: what it notes is where it belongs.
+    """
+
+    def __init__(self, problems: dict[int, Problem], of_run: Problem | None = None) -> None:
+        self._problems, self._of_run = problems, of_run
         self._standing: set[int] = set()  # machines that were reset here: where others stand was lost with another host
 
     @classmethod
@@ -67,8 +70,10 @@ class Host:
         return found
 
     def _answer(self, problem: Problem, found: Any) -> CrewReply:
-        notes, performed = list(problem.noted), problem.interventions()
-        problem.noted.clear()
+        notes, performed = list[Note](), problem.interventions()
+        if problem is not self._of_run:
+            notes = list(problem.noted)
+            problem.noted.clear()
         return CrewReply(found, notes, performed, problem.saved())
 
 
@@ -192,7 +197,7 @@ class InThreads(Hosts):
 
     def __init__(self, problems: Sequence[Problem], operators: Sequence[Operator] = ()) -> None:
         super().__init__(problems[0], len(problems), len(problems), operators)
-        self._hosts = [Host({machine: problem}) for machine, problem in enumerate(problems, 1)]
+        self._hosts = [Host({machine: problem}, problems[0]) for machine, problem in enumerate(problems, 1)]
 
     def _call(self, host: int, method: str, *arguments: Any) -> CrewReply | None:
         return getattr(self._hosts[host], method)(*arguments)  # type: ignore[no-any-return]
