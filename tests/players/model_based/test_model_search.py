@@ -154,6 +154,10 @@ def test_what_is_set_or_given_is_kept() -> None:
     assert (spec["dual"]["name"], spec["primal"]["settings"]["planning"]) == ("counting", 100)
 
 
-def test_rollouts_that_no_memory_holds_are_refused() -> None:
-    with pytest.raises(rf.InvalidInput, match=r"GB of model rollouts for this problem.*give less for 'planning'"):
-        rf.learn("gym:CartPole-v1", ModelSearch(planning=2**32), episodes=1)
+@pytest.mark.parametrize(
+    ("primal", "what"), [("model-search", "model rollouts"), ("stored-linear", "weights of a plan")]
+)
+def test_plans_that_no_memory_holds_are_refused(primal: str, what: str) -> None:
+    settings = {"primal": {"planning": 2**32}}
+    with pytest.raises(rf.InvalidInput, match=rf"GB of {what} for this problem.*give less for 'planning'"):
+        rf.learn("gym:CartPole-v1", primal, episodes=1, settings=settings)

@@ -28,7 +28,7 @@ from resetfree.core.compiled import on_one_thread
 from resetfree.game.capabilities import Suited
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
 from resetfree.game.replay_buffer import NO_ACTION, ReplayBuffer, check_pooling, empty_buffer, vectors
-from resetfree.players import TakesEpisodes
+from resetfree.players import TakesEpisodes, check_room
 from resetfree.players.linear.regression import HasRidge, Switching
 from resetfree.players.linear.stored_ridge import (
     Ridge,
@@ -217,6 +217,8 @@ class StoredLinear(TakesEpisodes, HasRidge, PrimalPlayer[StoredState]):
         world = PlayedWorld(*sizes, map=feature_map, low=low, high=high, seed=seed)
         features = fitted(world, rows.state[:0]) if known is None else known
         self._check_size(features.dimension, most, min(MOST_BYTES, 4 * problem.room))
+        size = 8 * (self.planning or problem.horizon) * features.dimension * problem.n_actions
+        check_room(problem, self.name, size, "weights of a plan", "give less for 'planning'")
         next_refit = 0 if known is not None else self.refit
         ridge = no_ridge(features, problem.n_actions, self.ridge())
         return StoredState(rows, ridge, next_refit, switches=0, world=world, plans={})
