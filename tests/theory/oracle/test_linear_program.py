@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.optimize
 
 import resetfree as rf
 from resetfree.theory.oracle.fractions import best_lagrangian, evaluate_exactly, exact_model, solve_exactly
@@ -215,3 +216,21 @@ def test_multipliers_keep_their_digits_where_costs_are_small() -> None:
         value = exact[s]
         assert value is not None
         assert floats[s] == pytest.approx(float(value), rel=1e-12)
+
+
+def test_where_the_simplex_loses_its_way_another_method_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it does for a multiplier of FrozenLake at H = 100."""
+    mdp, simplex = rf.make("grid-v0"), scipy.optimize.linprog
+    known = best_value(mdp, start(mdp, 2)), least_multiplier(mdp, 2, best_value(mdp, start(mdp, 2)))
+    asked = []
+
+    def lost(*program: Any, method: str, **parts: Any) -> Any:
+        asked.append(method)
+        found = simplex(*program, method=method, **parts)
+        found.status = 4 if method == "highs-ds" else found.status
+        return found
+
+    monkeypatch.setattr(scipy.optimize, "linprog", lost)
+    value = best_value(mdp, start(mdp, 2))
+    assert (value, least_multiplier(mdp, 2, value)) == pytest.approx(known, abs=1e-6)
+    assert set(asked) == {"highs-ds", "highs-ipm"}

@@ -18,7 +18,7 @@ TOLERANCE = 1e-10  # the tightest that HiGHS accepts
 OPTIONS = {"primal_feasibility_tolerance": TOLERANCE, "dual_feasibility_tolerance": TOLERANCE}
 SMALLEST_SEEN = 1e-9  # HiGHS drops matrix entries up to this size
 REACHED = 1e-9  # occupancies below this are the solver's rounding
-INFEASIBLE = 2  # SciPy's status of a program without a solution
+INFEASIBLE, ROUNDED = 2, 4  # SciPy's status of a program without a solution, and of a solver that lost its way
 
 
 class ConstrainedPolicy(NamedTuple):
@@ -103,8 +103,6 @@ def least_multiplier(mdp: FiniteMDP, start: int, value: float) -> float:
     if not 0 <= start < mdp.n_states or mdp.reset[start]:
         raise InvalidInput(f"A start of '{mdp.name}' must be a state outside the reset set. Got {start} instead.")
     _check_visible(mdp)
-    from scipy.optimize import linprog
-
     h_max, n_states, n_actions = mdp.horizon, mdp.n_states, mdp.n_actions
     own = sparse.kron(sparse.eye_array(n_states), np.ones((n_actions, 1)))  # v_h(s) once per action
     blocks: list[list[Any]] = [[None] * h_max for _ in range(h_max)]
@@ -119,13 +117,11 @@ def least_multiplier(mdp: FiniteMDP, start: int, value: float) -> float:
     bounds = np.tile([-np.inf, np.inf], (above.shape[1], 1))
     bounds[:-1][np.tile(mdp.reset, h_max)] = 0.0
     bounds[-1, 0] = 0.0
-    found = linprog(
+    found = _minimised(
         np.append(np.zeros(above.shape[1] - 1), 1.0),
         A_ub=sparse.vstack([above, at_start], format="csr"),
         b_ub=np.append(-reward[acting], value),
         bounds=bounds,
-        method="highs-ds",
-        options=OPTIONS,
     )
     if found.status == INFEASIBLE:
         where = f"state {mdp.state_names[start]} (index {start})"
@@ -173,8 +169,6 @@ def unseen_value(mdp: FiniteMDP) -> float:
 
 def _maximise(mdp: FiniteMDP, weights: Floats, x_max: Floats, **more: Any) -> Any:
     """Maximise expected reward over occupancies x [H*S*A] that flow from `weights` [S]."""
-    from scipy.optimize import linprog
-
     h_max = mdp.horizon
     leaving = sparse.kron(sparse.eye_array(mdp.n_states), np.ones((1, mdp.n_actions)))
     blocks: list[list[Any]] = [[None] * h_max for _ in range(h_max)]
@@ -184,15 +178,21 @@ def _maximise(mdp: FiniteMDP, weights: Floats, x_max: Floats, **more: Any) -> An
             blocks[h + 1][h] = -_survive(mdp, h).T
     arriving = np.zeros((h_max, mdp.n_states))
     arriving[0] = weights
-    return linprog(
+    return _minimised(
         -_reward(mdp).ravel(),
         A_eq=sparse.block_array(blocks, format="csr"),
         b_eq=arriving.ravel(),
         bounds=np.stack([np.zeros(len(x_max)), x_max], axis=1),
-        method="highs-ds",
-        options=OPTIONS,
         **more,
     )
+
+
+def _minimised(*program: Any, **parts: Any) -> Any:
+    """The answer of the dual simplex; where rounding makes it fail, that of an interior-point method with crossover."""
+    from scipy.optimize import linprog
+
+    found = linprog(*program, **parts, method="highs-ds", options=OPTIONS)
+    return linprog(*program, **parts, method="highs-ipm", options=OPTIONS) if found.status == ROUNDED else found
 
 
 def _finished(found: Any) -> Any:
