@@ -1,5 +1,6 @@
 """Which problems with vectors for states suit players that plan ahead, for `auto`."""
 
+from dataclasses import replace
 from importlib.util import find_spec
 
 from resetfree.core.extras import NETWORKS
@@ -45,6 +46,18 @@ def for_machines(problem: Problem, rank: float, how: str) -> Suited | None:
     if isinstance(actions, Box) and for_networks(problem) and not networks_installed():
         why += f"; for networks, which earn more there, {NETWORKS}"
     return Suited(rank, why, Partner("constant-penalty", "realised", {"C": CHARGE}), dict(MACHINE))
+
+
+def for_long_states(problem: Problem, rank: float, how: str) -> Suited | None:
+    """How a player with networks suits machines with many numbers in a state; None without the extra.
+
+    how: what the player does, as a part of a sentence.
+    """
+    offer, able = for_machines(problem, rank, how), for_networks(problem) and networks_installed()
+    if offer is None or problem.low is None or not (isinstance(problem.actions, Box) and able):
+        return None
+    why = f"states are vectors of {len(problem.low)} and actions {problem.actions}; {how}"
+    return replace(offer, why=why, settings={})
 
 
 def networks_installed() -> bool:

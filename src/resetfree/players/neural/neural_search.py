@@ -6,7 +6,7 @@ boldly all this is used.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -34,7 +34,7 @@ from resetfree.players.neural.schedule import (
     smooth_noise,
 )
 from resetfree.players.neural.world_model import rescaled
-from resetfree.players.requirements import CHARGE, FITTED, for_machines, for_networks, networks_installed
+from resetfree.players.requirements import CHARGE, FITTED, for_long_states
 from resetfree.problems.action_spaces import Box
 from resetfree.problems.contract import Episode, Problem, State
 from resetfree.problems.features.scaling import Scaling
@@ -258,16 +258,12 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
     @classmethod
     def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
         """Machines with more than a few numbers in a state, where the extra is installed."""
-        offer = for_machines(problem, 2.5, "")
-        able = isinstance(problem.actions, Box) and for_networks(problem) and networks_installed()
-        if offer is None or problem.low is None or not able:
-            return None
-        why = f"states are vectors of {len(problem.low)} and actions {problem.actions}; networks learn the motion and "
-        why += (
-            f"plan, freely while nothing is reset, then with a reset charged {CHARGE:g}; model-search is the careful "
+        how = (
+            f"networks learn the motion and plan, freely while nothing is reset, then with a reset charged {CHARGE:g}; "
         )
-        why += "choice, which falls less often and earns less"
-        return replace(offer, rank=2.5 if len(problem.low) > FITTED else 1.5, why=why, settings={})
+        how += "model-search is the careful choice, which falls less often and earns less"
+        is_longer = problem.low is not None and len(problem.low) > FITTED
+        return for_long_states(problem, 2.5 if is_longer else 1.5, how)
 
     @classmethod
     def partner(cls) -> Partner:

@@ -4,7 +4,7 @@ Legend: n steps so far; lam the price of a reset. Both learn from all steps, who
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -23,7 +23,7 @@ from resetfree.players.neural.actor_critic import SkipPolicy
 from resetfree.players.neural.networks import MOST_PRICE, narrow
 from resetfree.players.neural.neural_search import NetworkSearchState, NeuralSearch
 from resetfree.players.neural.planning import NoisePolicy, PlannedPolicy
-from resetfree.players.requirements import CHARGE, FITTED, LIFE, MACHINE, for_machines, for_networks, networks_installed
+from resetfree.players.requirements import CHARGE, FITTED, LIFE, MACHINE, for_long_states
 from resetfree.problems.action_spaces import Box
 from resetfree.problems.contract import Episode, Problem, State
 from resetfree.problems.formula import TanhPolicy
@@ -241,14 +241,10 @@ class StagedSearch(PrimalPlayer[StagedState]):
     @classmethod
     def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
         """Machines with more than a few numbers in a state, where the extra is installed."""
-        offer = for_machines(problem, 2.5, "")
-        able = isinstance(problem.actions, Box) and for_networks(problem) and networks_installed()
-        if offer is None or problem.low is None or len(problem.low) > FITTED or not able:
-            return None
-        why = f"states are vectors of {len(problem.low)} and actions {problem.actions}; the dynamics are fitted to all "
-        why += f"steps and a policy is searched for in the fit, with a reset charged {CHARGE:g}; where the reward "
-        why += "stops rising, networks are tried, and act if they earn more"
-        return replace(offer, why=why, settings={})
+        how = "the dynamics are fitted to all steps and a policy is searched for in the fit, with a reset charged "
+        how += f"{CHARGE:g}; where the reward stops rising, networks are tried, and act if they earn more"
+        is_longer = problem.low is not None and len(problem.low) > FITTED
+        return None if is_longer else for_long_states(problem, 2.5, how)
 
     @classmethod
     def partner(cls) -> Partner:
